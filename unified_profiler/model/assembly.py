@@ -1,0 +1,160 @@
+"""From the tables of several recorders and the facade's own spans to the one table of a trace.
+
+The facade's spans are timed by another clock than the native events. Where a border of such a span cuts a native
+event, the border moves to that event's nearer edge: native numbers are never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from unified_profiler.model.nesting import Ints, nest
+from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind, empty_table
+
+
+def assemble(
+    native: Sequence[EventTable],
+    *,
+    own: EventTable | None = None,
+    cycle: int = 0,
+    rank: int | None = None,
+    host: str | None = None,
+) -> EventTable:
+    """Join native tables and own spans, place events in steps, and nest them.
+
+    Args:
+        native: Tables from normalisers.
+        own: Steps and regions timed by the facade. If it holds steps, those of the native profilers become regions.
+        cycle: Number of the cycle.
+        rank: Rank of events whose native profiler did not tell it.
+        host: Machine of events whose native profiler did not tell it.
+    """
+    events = _concat(native)
+    if own is not None and len(own):
+        own = _snap(own, events)
+        if _rows(own, Kind.STEP).any():
+            events = _steps_to_regions(events)
+        events = _concat([own, events])
+    events = _replace(events, "cycle", pa.repeat(pa.scalar(cycle, pa.int32()), len(events)))
+    events = _fill(events, "rank", 0 if rank is None else rank)
+    if host is not None:
+        events = _fill(events, "host", host)
+    return nest(_place_in_steps(events))
+
+
+def _concat(tables: Sequence[EventTable]) -> EventTable:
+    filled = [table for table in tables if len(table)]
+    if not filled:
+        return empty_table()
+    if len(filled) == 1:
+        return filled[0].replace_schema_metadata(None)
+    plain = [table.replace_schema_metadata(None) for table in filled]
+    return pa.concat_tables(plain).unify_dictionaries().combine_chunks()
+
+
+def _snap(own: EventTable, events: EventTable) -> EventTable:
+    start, end = _ints(own, "start_ns"), _ints(own, "start_ns") + _ints(own, "duration_ns")
+    own_tid, tid = _ints(own, "tid"), _ints(events, "tid")
+    begin, finish = _ints(events, "start_ns"), _ints(events, "start_ns") + _ints(events, "duration_ns")
+    for thread in np.unique(own_tid):
+        here = np.flatnonzero((tid == thread) & (finish > begin))
+        lane = _Lane(begin[here], finish[here])
+        for i in np.flatnonzero(own_tid == thread):
+            first, last = int(start[i]), int(end[i])
+            start[i] = lane.nearest_edge(first, first, last)
+            end[i] = max(lane.nearest_edge(last, first, last), start[i])
+    own = _replace(own, "start_ns", pa.array(start))
+    return _replace(own, "duration_ns", pa.array(end - start))
+
+
+class _Lane:
+    """The native events of one thread, for looking up which of them a moment cuts."""
+
+    def __init__(self, start: Ints, end: Ints) -> None:
+        order = np.argsort(start, kind="stable")
+        self.start, self.end = start[order], end[order]
+        self.latest_end = np.maximum.accumulate(self.end) if len(order) else self.end
+
+    def nearest_edge(self, moment: int, span_start: int, span_end: int) -> int:
+        """Return the moment, or the nearer edge of the widest event that it cuts and that does not hold the span."""
+        before = int(np.searchsorted(self.start, moment, side="left"))
+        if not before or self.latest_end[before - 1] <= moment:
+            return moment
+        first = int(np.searchsorted(self.latest_end[:before], moment, side="right"))
+        start, end = self.start[first:before], self.end[first:before]
+        cut = (end > moment) & ~((start <= span_start) & (end >= span_end))
+        if not cut.any():
+            return moment
+        widest = int(np.argmax(np.where(cut, end - start, -1)))
+        left, right = int(start[widest]), int(end[widest])
+        return left if moment - left < right - moment else right
+
+
+def _steps_to_regions(events: EventTable) -> EventTable:
+    steps = _rows(events, Kind.STEP)
+    if not steps.any():
+        return events
+    kinds = pc.if_else(pa.array(steps), Kind.REGION.value, events.column("kind").cast(pa.string()))
+    return _replace(events, "kind", kinds.combine_chunks().dictionary_encode())
+
+
+def _place_in_steps(events: EventTable) -> EventTable:
+    rows = np.flatnonzero(_rows(events, Kind.STEP))
+    if not len(rows):
+        return events
+    start, duration = _ints(events, "start_ns"), _ints(events, "duration_ns")
+    rows = rows[np.argsort(start[rows], kind="stable")]
+    numbers = _ints(events, "step")[rows]
+    slot = np.searchsorted(start[rows], start, side="right") - 1
+    inside = (slot >= 0) & (start < (start + duration)[rows][slot])
+    inside[rows] = True
+    slot[rows] = np.arange(len(rows))
+    step = np.where(inside, numbers[slot], -1)
+    step = _by_launch(events, step)
+    return _replace(events, "step", pa.array(step, mask=step < 0).cast(pa.int32()))
+
+
+def _by_launch(events: EventTable, step: Ints) -> Ints:
+    """Give the work of a device the step of the call that launched it, which is often an earlier one."""
+    correlation = _ints(events, "correlation_id")
+    launches = np.flatnonzero(_rows(events, Kind.RUNTIME) & (correlation >= 0))
+    if not len(launches):
+        return step
+    launches = launches[np.argsort(correlation[launches], kind="stable")]
+    on_device = np.flatnonzero((correlation >= 0) & ~_rows(events, Kind.RUNTIME))
+    keys = correlation[launches]
+    place = np.minimum(np.searchsorted(keys, correlation[on_device]), len(keys) - 1)
+    known = keys[place] == correlation[on_device]
+    placed = step.copy()
+    placed[on_device[known]] = step[launches[place[known]]]
+    return placed
+
+
+def _rows(events: EventTable, kind: Kind) -> npt.NDArray[np.bool_]:
+    flags: npt.NDArray[np.bool_] = pc.equal(events.column("kind"), kind.value).to_numpy()
+    return flags
+
+
+def _ints(events: EventTable, name: str) -> Ints:
+    values: Ints = events.column(name).fill_null(-1).to_numpy().astype(np.int64)
+    return values
+
+
+def _fill(events: EventTable, name: str, value: int | str) -> EventTable:
+    column = events.column(name)
+    if not column.null_count:
+        return events
+    kind = EVENT_SCHEMA.field(name).type
+    if not pa.types.is_dictionary(kind):
+        return _replace(events, name, column.fill_null(pa.scalar(value, kind)))
+    return _replace(events, name, column.cast(pa.string()).fill_null(value).combine_chunks().dictionary_encode())
+
+
+def _replace(events: EventTable, name: str, values: Any) -> EventTable:
+    return events.set_column(EVENT_SCHEMA.get_field_index(name), EVENT_SCHEMA.field(name), values)

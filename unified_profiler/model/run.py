@@ -1,0 +1,72 @@
+"""Run: all traces of a job, ranks times cycles, as a directory or in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.feather as feather
+
+from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.records import Manifest
+from unified_profiler.model.storage import parse_record, read_parquet
+from unified_profiler.model.trace import Trace
+
+MANIFEST = "manifest.json"
+STEPS = "steps.arrow"
+
+
+@dataclass(frozen=True)
+class Run:
+    """All traces of a job.
+
+    Attributes:
+        path: The run directory; None for a run in memory or made of single files.
+        traces: Sorted by rank and cycle.
+        manifests: What each rank says about itself, by rank.
+        steps: Start, end and phase of every step of every rank, recorded or not.
+    """
+
+    traces: Sequence[Trace]
+    path: Path | None = None
+    manifests: dict[int, Manifest] = field(default_factory=dict)
+    steps: pa.Table | None = None
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks that left something."""
+        return sorted({trace.info.rank for trace in self.traces} | self.manifests.keys())
+
+    def __repr__(self) -> str:
+        """Return a line for people."""
+        where = "in memory" if self.path is None else str(self.path)
+        return f"<Run {where}: {len(self.traces)} traces of {len(self.ranks)} ranks>"
+
+
+def is_run(path: Path) -> bool:
+    """Say whether a directory is a run directory."""
+    return any(path.glob(f"rank-*/{MANIFEST}")) or any(path.glob("rank-*/cycle-*.parquet"))
+
+
+def read_run(path: Path) -> Run:
+    """Read a run directory. A rank that was killed lacks only the cycle it was in.
+
+    Raises:
+        TraceFormatError: The directory holds no run, or one of its files is damaged.
+    """
+    if not is_run(path):
+        msg = f"{path} is not a run directory: it holds no rank-NNNNN/{MANIFEST}."
+        raise TraceFormatError(msg)
+    traces = [read_parquet(file) for file in sorted(path.glob("rank-*/cycle-*.parquet"))]
+    manifests: list[Manifest] = [
+        parse_record(file, file.read_bytes(), Manifest) for file in sorted(path.glob(f"rank-*/{MANIFEST}"))
+    ]
+    steps = [feather.read_table(file) for file in sorted(path.glob(f"rank-*/{STEPS}"))]
+    return Run(
+        path=path,
+        traces=tuple(sorted(traces, key=lambda trace: (trace.info.rank, trace.info.cycle))),
+        manifests={manifest.rank: manifest for manifest in manifests},
+        steps=pa.concat_tables(steps) if steps else None,
+    )

@@ -1,0 +1,81 @@
+"""Writing a run directory: one writer per rank, which never overwrites and never leaves half a file."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.feather as feather
+
+from unified_profiler.errors import OutputDirectoryError
+from unified_profiler.model.records import Manifest
+from unified_profiler.model.run import MANIFEST, STEPS
+from unified_profiler.model.storage import read_parquet, write_parquet, write_text, written_whole
+from unified_profiler.model.trace import Trace
+
+
+class RunWriter:
+    """The files of one rank in one run.
+
+    All ranks of a job ask for the same name and so meet in one directory. A name that this rank has used before gets
+    a number, in which the ranks agree as long as each of them starts its profilers in the same order.
+    """
+
+    def __init__(self, output_dir: Path, name: str, rank: int) -> None:
+        self.run, self.path = _claim(output_dir, name, f"rank-{rank:05d}")
+        self.folder = self.path / f"rank-{rank:05d}"
+
+    def native_folder(self, cycle: int) -> Path:
+        """Return where the native files of a cycle go if they are kept."""
+        return self.folder / "native" / f"cycle-{cycle:05d}"
+
+    def cycle_file(self, cycle: int) -> Path:
+        """Return the file of a cycle."""
+        return self.folder / f"cycle-{cycle:05d}.parquet"
+
+    def write_trace(self, trace: Trace) -> Trace:
+        """Write a trace and return one that reads its events back from the file when asked."""
+        file = self.cycle_file(trace.info.cycle)
+        write_parquet(trace, file)
+        return read_parquet(file)
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Write or replace the manifest."""
+        write_text(self.folder / MANIFEST, manifest.model_dump_json(indent=2) + "\n")
+
+    def write_steps(self, steps: pa.Table) -> None:
+        """Write or replace the table of all steps."""
+        with written_whole(self.folder / STEPS) as part:
+            feather.write_feather(steps, str(part), compression="zstd")
+
+
+def check_output_dir(path: Path) -> None:
+    """Find out early whether runs can be written to a directory.
+
+    Raises:
+        OutputDirectoryError: It is a file, or neither it nor its nearest parent can be written to.
+    """
+    nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    if not nearest.is_dir():
+        msg = f"`output_dir` must be a directory, but {nearest} is a file. Choose another path or move the file."
+        raise OutputDirectoryError(msg)
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        msg = f"`output_dir` {path} cannot be written: no permission for {nearest}. Choose a directory of your own."
+        raise OutputDirectoryError(msg)
+
+
+def _claim(output_dir: Path, name: str, rank_folder: str) -> tuple[str, Path]:
+    for number in itertools.count(1):
+        run = name if number == 1 else f"{name}.{number}"
+        try:
+            (output_dir / run).mkdir(parents=True, exist_ok=True)
+            (output_dir / run / rank_folder).mkdir()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            msg = f"The run directory {output_dir / run} cannot be made: {error}. Choose another `output_dir`."
+            raise OutputDirectoryError(msg) from error
+        return run, output_dir / run
+    raise AssertionError  # the loop only ends by returning or raising

@@ -1,0 +1,146 @@
+"""The event schema: the one place that says which columns an event has and what they mean.
+
+The pydantic record, the JSON Schema and the documentation's table are derived from `COLUMNS` or tested equal to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+EventTable: TypeAlias = pa.Table
+"""A table with exactly the columns of `EVENT_SCHEMA`, in their order."""
+
+TEXT = pa.dictionary(pa.int32(), pa.string())
+"""Text that repeats: every distinct value is stored once."""
+
+
+class Layer(str, Enum):
+    """Which layer of the system an event belongs to."""
+
+    APPLICATION = "application"
+    API = "api"
+    FRAMEWORK = "framework"
+    RUNTIME = "runtime"
+    HARDWARE = "hardware"
+
+
+class Kind(str, Enum):
+    """What sort of thing an event is."""
+
+    STEP = "step"
+    REGION = "region"
+    API_CALL = "api_call"
+    MODULE = "module"
+    OP = "op"
+    KERNEL = "kernel"
+    COPY = "copy"
+    COLLECTIVE = "collective"
+    RUNTIME = "runtime"
+    MEMORY = "memory"
+    COUNTER = "counter"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the event table."""
+
+    name: str
+    type: pa.DataType
+    meaning: str
+    nullable: bool = True
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("id", pa.int64(), "number of the event in its trace", nullable=False),
+    Column("parent_id", pa.int64(), "the event that encloses it on the same thread"),
+    Column("name", TEXT, "native name, unchanged", nullable=False),
+    Column("op", TEXT, "canonical operator of the kernel itself: ONNX name, or x: name"),
+    Column("origin", TEXT, "canonical operator of the forward operator or layer that caused the event"),
+    Column("direction", TEXT, "forward, backward or update"),
+    Column("layer", TEXT, "application, api, framework, runtime or hardware", nullable=False),
+    Column("kind", TEXT, "step, region, api_call, module, op, kernel, copy, ...", nullable=False),
+    Column("framework", TEXT, "torch, tensorflow, mindspore; null for the facade's own events"),
+    Column("start_ns", pa.int64(), "start, nanoseconds since the Unix epoch", nullable=False),
+    Column("duration_ns", pa.int64(), "duration", nullable=False),
+    Column("self_ns", pa.int64(), "duration less that of the children on the same thread", nullable=False),
+    Column("depth", pa.int16(), "how many events enclose it", nullable=False),
+    Column("step", pa.int32(), "the step it began in; null outside steps"),
+    Column("cycle", pa.int32(), "the cycle of the trace"),
+    Column("rank", pa.int32(), "the rank of the process"),
+    Column("host", TEXT, "name of the machine"),
+    Column("pid", pa.int64(), "process id, or device number of a device's lane"),
+    Column("tid", pa.int64(), "OS thread id, or a stable lane number"),
+    Column("thread", TEXT, "name of the thread or lane"),
+    Column("device", TEXT, "cpu:0, cuda:0, npu:0"),
+    Column("stream", pa.int64(), "stream of the device"),
+    Column("correlation_id", pa.int64(), "links a launch and its kernel or copy"),
+    Column("sequence_id", pa.int64(), "links a forward operator and its backward"),
+    Column("input_shapes", TEXT, "compact JSON, as recorded"),
+    Column("input_types", TEXT, "compact JSON, as recorded"),
+    Column("output_shapes", TEXT, "compact JSON, as recorded"),
+    Column("output_types", TEXT, "compact JSON, as recorded"),
+    Column("bytes", pa.int64(), "memory of the event; negative when freed"),
+    Column("flops", pa.int64(), "floating-point operations"),
+    Column("value", pa.float64(), "value of a counter"),
+    Column("stack", TEXT, "Python stack, where recorded"),
+    Column("module", TEXT, "qualified path of the layer in the model"),
+    Column("attributes", TEXT, "JSON object of whatever else the native profiler said"),
+)
+
+EVENT_SCHEMA: pa.Schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in COLUMNS])
+
+_ZERO_BY_DEFAULT = frozenset({"id", "self_ns", "depth"})  # filled in by nesting
+
+
+def event_table(columns: Mapping[str, Any], *, rows: int) -> EventTable:
+    """Build an event table from some of its columns.
+
+    A column may be an Arrow array, a numpy array, a list, or one scalar that holds for every row. Columns that are
+    not given are null; `id`, `self_ns` and `depth` are zero until `nest` fills them.
+
+    Raises:
+        ValueError: A column of that name does not exist, or has the wrong length.
+    """
+    unknown = columns.keys() - set(EVENT_SCHEMA.names)
+    if unknown:
+        msg = f"The event schema has no column {sorted(unknown)}; its columns are {EVENT_SCHEMA.names}."
+        raise ValueError(msg)
+    arrays = [_column(field, columns.get(field.name), rows) for field in EVENT_SCHEMA]
+    return pa.table(arrays, schema=EVENT_SCHEMA)
+
+
+def empty_table() -> EventTable:
+    """Return an event table without rows."""
+    return event_table({}, rows=0)
+
+
+def _column(field: pa.Field, value: Any, rows: int) -> pa.Array | pa.ChunkedArray:
+    if value is None and field.name in _ZERO_BY_DEFAULT:
+        value = 0
+    if value is None:
+        return _repeat(None, field.type, rows)
+    if isinstance(value, (str, int, float)):
+        return _repeat(value, field.type, rows)
+    array = value if isinstance(value, (pa.Array, pa.ChunkedArray)) else pa.array(value)
+    if len(array) != rows:
+        msg = f"Column {field.name} has {len(array)} rows, expected {rows}."
+        raise ValueError(msg)
+    if array.type == field.type:
+        return array
+    if field.type == TEXT:
+        return array.cast(pa.string()).dictionary_encode()
+    return array.cast(field.type)
+
+
+def _repeat(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
+    if kind != TEXT:
+        return pa.repeat(pa.scalar(value, kind), rows)
+    indices = pa.repeat(pa.scalar(None if value is None else 0, pa.int32()), rows)
+    return pa.DictionaryArray.from_arrays(indices, pa.array([] if value is None else [value], pa.string()))

@@ -1,0 +1,44 @@
+"""Trace: one recorded cycle of one rank, immutable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from unified_profiler.model.records import TraceInfo
+from unified_profiler.model.schema import EventTable
+
+
+class Trace:
+    """Events and what is known about them. The events of a trace on disk are read when first asked for.
+
+    Attributes:
+        info: A `TraceInfo` record.
+    """
+
+    __slots__ = ("_events", "_load", "info")
+
+    def __init__(self, events: EventTable | Callable[[], EventTable], info: TraceInfo) -> None:
+        """Make a trace of a table, or of a function that gives it later."""
+        self.info = info
+        self._load = events if callable(events) else None
+        self._events = None if callable(events) else events
+
+    @property
+    def events(self) -> EventTable:
+        """The events, a `pyarrow.Table` in the event schema."""
+        if self._events is None:
+            assert self._load is not None  # noqa: S101  the constructor sets one or the other
+            self._events = self._load()
+        return self._events
+
+    def __len__(self) -> int:
+        """Return the number of events."""
+        return self.info.event_count
+
+    def __repr__(self) -> str:
+        """Return a line for people."""
+        info = self.info
+        steps = "" if info.first_step is None else f", steps {info.first_step}-{info.last_step}"
+        names = ", ".join(sorted(info.frameworks)) or "no framework"
+        partial = "" if info.complete else ", incomplete"
+        return f"<Trace rank {info.rank} cycle {info.cycle}: {info.event_count} events of {names}{steps}{partial}>"
