@@ -1,0 +1,148 @@
+"""What a backend must be: three small protocols and the values they exchange.
+
+A backend is an adapter to one framework's native profiler. It sees this module, `model` and `errors`, nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+from unified_profiler.model.schema import EventTable
+
+
+class Capability(Enum):
+    """A thing that a backend can record, or not."""
+
+    SHAPES = "record_shapes"
+    MEMORY = "profile_memory"
+    STACKS = "with_stack"
+    FLOPS = "with_flops"
+    DEVICE_EVENTS = "device_events"
+    """Kernels, copies and streams of an accelerator, where the machine has one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordOptions:
+    """What is to be recorded besides the operators themselves."""
+
+    record_shapes: bool = False
+    profile_memory: bool = False
+    with_stack: bool = False
+    with_flops: bool = False
+    keep_native: bool = False
+    """The native files will be kept for other tools: write them as those tools expect them."""
+    native_options: Mapping[str, Any] = field(default_factory=dict)
+    """Handed to the native profiler untouched."""
+
+    def wanted(self) -> frozenset[Capability]:
+        """Return the capabilities that these options ask for."""
+        switches = (Capability.SHAPES, Capability.MEMORY, Capability.STACKS, Capability.FLOPS)
+        return frozenset(capability for capability in switches if getattr(self, capability.value))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NativeCapture:
+    """What a recorder leaves behind, or what somebody else's native profiler left."""
+
+    backend: str
+    files: tuple[Path, ...]
+    framework_version: str | None = None
+    start_ns: int | None = None
+    """When recording began and ended, by the facade's clock; None for a capture made elsewhere."""
+    stop_ns: int | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else this backend's normaliser needs."""
+
+
+class Recorder(Protocol):
+    """Drives the native profiler through one cycle. Every verb is legal once, in this order."""
+
+    def arm(self) -> None:
+        """Prepare the native profiler; what it records from here on is thrown away."""
+        ...
+
+    def start(self) -> None:
+        """Begin to record."""
+        ...
+
+    def mark_step(self, step: int) -> None:
+        """Tell the native profiler, if it wants to know, that the given step begins."""
+        ...
+
+    def stop(self) -> NativeCapture:
+        """End recording and leave what was recorded in the work directory."""
+        ...
+
+    def discard(self) -> None:
+        """Let go of everything, in any state and any number of times, without raising."""
+        ...
+
+
+class Normaliser(Protocol):
+    """Turns a native capture into events."""
+
+    def recognises(self, path: Path) -> bool:
+        """Say whether this file or directory looks like a native capture of this backend. Cheap, never raises."""
+        ...
+
+    def normalise(self, capture: NativeCapture) -> EventTable:
+        """Return all events of the capture in the schema, nested or not.
+
+        Raises:
+            TraceFormatError: The files are damaged, empty or of another kind.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepHook:
+    """A place in a framework from which the end of a step can be told, for scripts that do not call `step()`."""
+
+    signal: str
+    """What users call it: optimizer, backward, dataloader, forward, ..."""
+    rank: int
+    """0 for the surest signal; a better one that fires replaces a worse one."""
+    module: str
+    """The module that owns what is hooked; `install` is called right after its import."""
+    install: Callable[[ModuleType, Callable[[int], None]], Callable[[], None]]
+    """Takes the module and a function to call with an id of the sender at each step's end; returns the undoing."""
+    training: bool = True
+    """False for signals of evaluation, which end steps only if no training signal ever came."""
+    costly: bool = False
+    """True where hooking slows the program: undone as soon as a better signal has fired."""
+
+
+class Backend(Protocol):
+    """A cheap descriptor; making or importing one imports no framework."""
+
+    @property
+    def name(self) -> str:
+        """The name by which users choose it."""
+        ...
+
+    @property
+    def framework(self) -> str:
+        """The top-level module that is looked up in `sys.modules`."""
+        ...
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it can record."""
+        ...
+
+    def recorder(self, options: RecordOptions, workdir: Path) -> Recorder:
+        """Make the recorder of one cycle; it writes only below `workdir`, which exists and is empty."""
+        ...
+
+    def normaliser(self) -> Normaliser:
+        """Make the normaliser of this backend's captures."""
+        ...
+
+    def step_hooks(self) -> tuple[StepHook, ...]:
+        """Return the places from which steps can be told in an unmodified script; may be empty."""
+        ...
