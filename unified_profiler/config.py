@@ -1,0 +1,157 @@
+"""Settings: keyword over environment over pyproject.toml over default.
+
+The level variable is the exception: where set it always wins, since it is the switch for code that stays.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from unified_profiler.errors import ConfigurationError
+from unified_profiler.schedule import Schedule
+from unified_profiler.spi import RecordOptions
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+LEVEL_VARIABLE = "UNIFIED_PROFILER_LEVEL"
+OPTIONS_VARIABLE = "UNIFIED_PROFILER_OPTIONS"
+TABLE = "unified-profiler"
+
+
+class Settings(BaseModel):
+    """What a Profiler does, apart from its handlers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    level: Literal[0, 1, 2] = 2
+    """0 off, 1 application layer only, 2 with the native profilers."""
+    backend: tuple[str, ...] = ("auto",)
+    output_dir: Path | None = None
+    schedule: Schedule | None = None
+    record_shapes: bool = False
+    profile_memory: bool = False
+    with_stack: bool = False
+    with_flops: bool = False
+    keep_native: bool = False
+    strict: bool = False
+    native_options: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("backend", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @property
+    def record_options(self) -> RecordOptions:
+        """What recorders need to know of these settings."""
+        return RecordOptions(
+            record_shapes=self.record_shapes,
+            profile_memory=self.profile_memory,
+            with_stack=self.with_stack,
+            with_flops=self.with_flops,
+            keep_native=self.keep_native,
+            native_options=self.native_options,
+        )
+
+
+def resolve(
+    given: Mapping[str, Any], *, environ: Mapping[str, str] = os.environ, directory: Path | None = None
+) -> Settings:
+    """Merge what was given in code with environment and pyproject.toml.
+
+    Args:
+        given: Keywords; None stands for "not given".
+        environ: The environment.
+        directory: Where the search for a pyproject.toml starts; the working directory by default.
+
+    Raises:
+        ConfigurationError: A value is wrong; the message says where it comes from.
+    """
+    level = _level(environ)
+    if level == 0:
+        return Settings(level=0)
+    settings = _merged({}, _from_file(directory or Path.cwd()))
+    settings = _merged(settings, (f"the variable {OPTIONS_VARIABLE}", _from_options(environ)))
+    settings = _merged(settings, ("Profiler(...)", {key: value for key, value in given.items() if value is not None}))
+    resolved = _validated("Profiler(...)", settings)
+    if resolved.keep_native and resolved.output_dir is None:
+        msg = "`keep_native` needs `output_dir`: there is no place to keep the native files in."
+        raise ConfigurationError(msg)
+    return resolved if level is None else resolved.model_copy(update={"level": level})
+
+
+def _merged(base: dict[str, Any], source: tuple[str, Mapping[str, Any]]) -> dict[str, Any]:
+    where, values = source
+    _validated(where, dict(values))
+    return {**base, **values}
+
+
+def _validated(where: str, values: dict[str, Any]) -> Settings:
+    unknown = [key for key in values if key not in Settings.model_fields]
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], Settings.model_fields, n=1)
+        suggestion = f" Did you mean {near[0]!r}?" if near else ""
+        options = ", ".join(Settings.model_fields)
+        msg = f"{where} has an unknown option {unknown[0]!r}.{suggestion} Options are: {options}."
+        raise ConfigurationError(msg)
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"][:1])
+        msg = f"{where}: option {name!r} is wrong. {first['msg']}; found {first['input']!r}."
+        raise ConfigurationError(msg) from error
+
+
+def _level(environ: Mapping[str, str]) -> int | None:
+    text = environ.get(LEVEL_VARIABLE, "").strip()
+    if not text:
+        return None
+    if text not in {"0", "1", "2"}:
+        msg = f"{LEVEL_VARIABLE} must be 0 (off), 1 (application layer) or 2 (native operators); found {text!r}."
+        raise ConfigurationError(msg)
+    return int(text)
+
+
+def _from_options(environ: Mapping[str, str]) -> dict[str, Any]:
+    text = environ.get(OPTIONS_VARIABLE, "").strip()
+    if not text:
+        return {}
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        msg = f"{OPTIONS_VARIABLE} must be a JSON object such as '{{\"record_shapes\": true}}'; found {text!r}: {error}"
+        raise ConfigurationError(msg) from error
+    if not isinstance(values, dict):
+        msg = f"{OPTIONS_VARIABLE} must be a JSON object; found {text!r}."
+        raise ConfigurationError(msg)
+    return values
+
+
+def _from_file(directory: Path) -> tuple[str, dict[str, Any]]:
+    for folder in (directory, *directory.parents):
+        file = folder / "pyproject.toml"
+        if file.is_file():
+            return f"{file} [tool.{TABLE}]", _table(file)
+    return "pyproject.toml", {}
+
+
+def _table(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as stream:
+            tools = tomllib.load(stream).get("tool", {})
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        msg = f"{file} cannot be read as TOML: {error}"
+        raise ConfigurationError(msg) from error
+    return {key.replace("-", "_"): value for key, value in tools.get(TABLE, {}).items()}
