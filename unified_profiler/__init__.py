@@ -1,0 +1,63 @@
+"""One profiler for PyTorch, MindSpore and TensorFlow.
+
+Names that need numpy or Arrow are loaded when first used, so that `import unified_profiler` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from unified_profiler._version import __version__
+from unified_profiler.schedule import Phase, Schedule, Slot, schedule
+
+if TYPE_CHECKING:
+    from unified_profiler.analysis import op_table, query, step_breakdown
+    from unified_profiler.errors import UnifiedProfilerError
+    from unified_profiler.export import write
+    from unified_profiler.model.run import Run
+    from unified_profiler.model.trace import Trace
+    from unified_profiler.profiler import Profiler
+    from unified_profiler.readers import read
+
+_HOMES = {
+    "Profiler": "profiler",
+    "Run": "model.run",
+    "Trace": "model.trace",
+    "UnifiedProfilerError": "errors",
+    "op_table": "analysis",
+    "query": "analysis",
+    "read": "readers",
+    "step_breakdown": "analysis",
+    "write": "export",
+}
+
+__all__ = [
+    "Phase",
+    "Profiler",
+    "Run",
+    "Schedule",
+    "Slot",
+    "Trace",
+    "UnifiedProfilerError",
+    "__version__",
+    "op_table",
+    "query",
+    "read",
+    "schedule",
+    "step_breakdown",
+    "write",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from its home."""
+    if name not in _HOMES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(__all__)

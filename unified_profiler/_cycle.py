@@ -1,0 +1,126 @@
+"""One cycle: the recorders of all backends driven together, each failing on its own, and the window they recorded."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from unified_profiler._faults import FaultLog, Outcome
+from unified_profiler.errors import UnsupportedCapabilityError
+from unified_profiler.model.schema import EventTable
+from unified_profiler.spi import Backend, NativeCapture, Recorder, RecordOptions
+
+logger = logging.getLogger("unified_profiler")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What one backend gave in a cycle."""
+
+    backend: Backend
+    capture: NativeCapture
+    events: EventTable
+
+
+class Cycle:
+    """Recorders from ARM to STOP or DISCARD. A recorder that fails is discarded and the others go on."""
+
+    def __init__(self, number: int, *, options: RecordOptions, faults: FaultLog) -> None:
+        self.number = number
+        self.step: int | None = None
+        self._options = options
+        self._workdir: Path | None = None
+        self._faults = faults
+        self._recorders: list[tuple[Backend, Recorder]] = []
+        self._captures: list[tuple[Backend, NativeCapture]] = []
+
+    def arm(self, backends: Sequence[Backend], *, workdir: Path) -> None:
+        """Make and arm a recorder of each backend; each writes to a folder of its own below `workdir`."""
+        self._workdir = workdir
+        for error in missing_capabilities(backends, self._options):
+            self._faults.report(error.backend, "record", error, cycle=self.number, step=self.step)
+        for backend in backends:
+            folder = workdir / backend.name
+            with self._guard(backend, "arm"):
+                folder.mkdir()
+                recorder = backend.recorder(_options_of(backend, self._options), folder)
+                self._recorders.append((backend, recorder))
+        self._each("arm")
+
+    def start(self) -> None:
+        """Begin to record."""
+        self._each("start")
+
+    def mark_step(self, step: int) -> None:
+        """Tell all recorders which step begins."""
+        self.step = step
+        self._each("mark_step", step)
+
+    def stop(self) -> None:
+        """End recording."""
+        for backend, recorder in self._recorders:
+            with self._guard(backend, "stop") as outcome:
+                self._captures.append((backend, recorder.stop()))
+            if outcome.failed:
+                self._discard(backend, recorder)
+        self._recorders.clear()
+
+    def normalise(self) -> list[Recorded]:
+        """Turn what was recorded into events; the files of a capture that cannot be read are kept."""
+        results, keep = [], self._options.keep_native
+        for backend, capture in self._captures:
+            with self._guard(backend, "normalise") as outcome:
+                results.append(Recorded(backend, capture, backend.normaliser().normalise(capture)))
+            if outcome.failed:
+                keep = True
+                logger.error("The native files of %s are kept in %s", backend.name, self._workdir)
+        if not keep:
+            self._remove_files()
+        return results
+
+    def discard(self) -> None:
+        """Let go of everything."""
+        for backend, recorder in self._recorders:
+            self._discard(backend, recorder)
+        self._recorders.clear()
+        self._remove_files()
+
+    def _each(self, verb: str, *arguments: int) -> None:
+        for pair in list(self._recorders):
+            backend, recorder = pair
+            with self._guard(backend, verb) as outcome:
+                getattr(recorder, verb)(*arguments)
+            if outcome.failed:
+                self._recorders.remove(pair)
+                self._discard(backend, recorder)
+
+    def _discard(self, backend: Backend, recorder: Recorder) -> None:
+        with self._guard(backend, "discard"):
+            recorder.discard()
+
+    def _guard(self, backend: Backend, action: str) -> AbstractContextManager[Outcome]:
+        return self._faults.guard(backend.name, action, cycle=self.number, step=self.step)
+
+    def _remove_files(self) -> None:
+        if self._workdir is not None:
+            shutil.rmtree(self._workdir, ignore_errors=True)
+
+
+def missing_capabilities(backends: Iterable[Backend], options: RecordOptions) -> list[UnsupportedCapabilityError]:
+    """Return an error for each thing asked for that a backend cannot record."""
+    return [
+        UnsupportedCapabilityError(backend.name, capability.value)
+        for backend in backends
+        for capability in sorted(options.wanted() - backend.capabilities, key=lambda wanted: wanted.value)
+    ]
+
+
+def _options_of(backend: Backend, options: RecordOptions) -> RecordOptions:
+    """Narrow `native_options` to a backend: entries under its own name, and entries under no backend's name."""
+    own: Any = options.native_options.get(backend.name)
+    return replace(options, native_options=own) if isinstance(own, Mapping) else options

@@ -1,0 +1,150 @@
+"""Carrying out the machine's commands: from ARM to DELIVER or DISCARD, with what the facade saw in between."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from unified_profiler import registry
+from unified_profiler._cycle import Cycle
+from unified_profiler._delivery import Delivery
+from unified_profiler._faults import FaultLog
+from unified_profiler._machine import Command
+from unified_profiler.capture.regions import RegionLog
+from unified_profiler.capture.steps import StepLog
+from unified_profiler.capture.window import Step, Window
+from unified_profiler.config import Settings
+from unified_profiler.spi import Backend
+
+_NOTHING_IMPORTED = (
+    "No framework with a backend was imported when recording began, so no operators were recorded. "
+    "Import the framework before the recorded steps, or name it with backend=..."
+)
+
+
+class Execution:
+    """The cycles of one Profiler, one after the other.
+
+    Attributes:
+        cycle_count: How many cycles were armed so far, delivered or not.
+        busy: Whether a cycle is under way.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        given: Sequence[Backend],
+        clock: Callable[[], int],
+        faults: FaultLog,
+        delivery: Delivery,
+        steps: StepLog,
+    ) -> None:
+        self.regions = RegionLog(clock)
+        self.cycle_count = 0
+        self.busy = False
+        self._settings = settings
+        self._clock = clock
+        self._faults = faults
+        self._delivery = delivery
+        self._steps = steps
+        self._backends = _chosen(settings, given)
+        self._cycle: Cycle | None = None
+        self._window: Window | None = None
+        self._first_step = 0
+        self._start_ns = 0
+
+    def run(self, command: Command, *, complete: bool, open_step_ns: int | None) -> None:
+        """Carry out one command.
+
+        Args:
+            command: What to do.
+            complete: Whether a trace delivered now has all the steps that the plan foresees.
+            open_step_ns: When the step began in which recording ends without a call of `step()`, else None.
+        """
+        if command is Command.ARM:
+            self._arm()
+        elif command is Command.START:
+            self._start()
+        elif command is Command.STOP:
+            self._stop(open_step_ns)
+        elif command is Command.DELIVER:
+            self._deliver(complete=complete)
+        else:
+            self.discard()
+
+    def mark_step(self) -> None:
+        """Tell the recorders that a step begins."""
+        if self._cycle is not None:
+            self._cycle.mark_step(len(self._steps))
+
+    def discard(self) -> None:
+        """Let go of the cycle under way, if any."""
+        cycle, self._cycle, self.busy = self._cycle, None, False
+        if cycle is not None:
+            cycle.discard()
+
+    def _arm(self) -> None:
+        cycle = Cycle(self.cycle_count, options=self._settings.record_options, faults=self._faults)
+        self._cycle, self.busy = cycle, True
+        self.cycle_count += 1
+        cycle.step = len(self._steps)
+        backends = self._backends_now()
+        if backends:
+            with self._faults.guard("output", "make a work directory", cycle=cycle.number):
+                cycle.arm(backends, workdir=self._delivery.workdir(cycle.number))
+
+    def _start(self) -> None:
+        if self._cycle is not None:
+            self._cycle.start()
+        self._first_step = len(self._steps)
+        self._start_ns = self._clock()
+        self.regions.begin_window(self._start_ns)
+
+    def _stop(self, open_step_ns: int | None) -> None:
+        thread, now = threading.current_thread(), self._clock()
+        if self._cycle is not None:
+            self._cycle.stop()
+        self._window = Window(
+            cycle=self.cycle_count - 1,
+            start_ns=self._start_ns,
+            end_ns=now,
+            tid=thread.native_id or 0,
+            thread=thread.name,
+            steps=tuple(self._window_steps(open_step_ns, now)),
+            regions=tuple(self.regions.end_window(now)),
+        )
+
+    def _window_steps(self, open_step_ns: int | None, now: int) -> Iterator[Step]:
+        for number in range(self._first_step, len(self._steps)):
+            start = max(self._steps.starts[number], self._start_ns)
+            yield Step(number=number, start_ns=start, end_ns=self._steps.ends[number])
+        if open_step_ns is not None:
+            start = max(open_step_ns, self._start_ns)
+            yield Step(number=len(self._steps), start_ns=start, end_ns=now, finished=False)
+
+    def _deliver(self, *, complete: bool) -> None:
+        cycle, self._cycle, self.busy = self._cycle, None, False
+        window, self._window = self._window, None
+        if cycle is not None and window is not None:
+            self._delivery.deliver(window, cycle.normalise(), complete=complete, steps=self._steps)
+
+    def _backends_now(self) -> Sequence[Backend]:
+        if self._settings.level < 2:
+            return ()
+        if "auto" not in self._settings.backend:
+            return self._backends
+        found = registry.detect(self._backends)
+        if not found:
+            self._delivery.hint(_NOTHING_IMPORTED)
+        return found
+
+
+def _chosen(settings: Settings, given: Sequence[Backend]) -> tuple[Backend, ...]:
+    """Find the backends that may record; a name that cannot be had is the user's mistake and raises."""
+    if settings.level < 2:
+        return ()
+    if "auto" in settings.backend:
+        return tuple(registry.backends().values())
+    objects = {backend.name: backend for backend in given}
+    return tuple(objects.get(name) or registry.require(name) for name in settings.backend)

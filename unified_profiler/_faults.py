@@ -1,0 +1,59 @@
+"""Where things that go wrong while profiling end up: kept, logged once, and never in the way of the training."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from unified_profiler.model.records import Failure
+
+logger = logging.getLogger("unified_profiler")
+
+
+@dataclass
+class Outcome:
+    """How a guarded block ended."""
+
+    failed: bool = False
+
+
+class FaultLog:
+    """Keeps failures; in strict mode the first one is raised when the facade's call ends."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self.failures: list[Failure] = []
+        self._strict = strict
+        self._pending: Exception | None = None
+        self._logged: set[tuple[str, str, str]] = set()
+
+    @contextmanager
+    def guard(
+        self, source: str, action: str, *, cycle: int | None = None, step: int | None = None
+    ) -> Iterator[Outcome]:
+        """Run a block whose exceptions become failures; the outcome says afterwards whether one did."""
+        outcome = Outcome()
+        try:
+            yield outcome
+        except Exception as error:  # noqa: BLE001  whatever a native profiler or a handler raises stays here
+            outcome.failed = True
+            self.report(source, action, error, cycle=cycle, step=step)
+
+    def report(
+        self, source: str, action: str, error: Exception, *, cycle: int | None = None, step: int | None = None
+    ) -> None:
+        """Keep a failure, and log it the first time it happens."""
+        text = f"{type(error).__name__}: {error}"
+        self.failures.append(Failure(source=source, action=action, error=text, cycle=cycle, step=step))
+        self._pending = self._pending or error
+        if (source, action, text) in self._logged or self._strict:
+            return
+        self._logged.add((source, action, text))
+        logger.error("%s failed to %s (the program goes on, see Profiler.failures): %s", source, action, text)
+
+    def raise_if_strict(self) -> None:
+        """Raise what came up since the last call, in strict mode."""
+        error, self._pending = self._pending, None
+        if error is not None and self._strict:
+            raise error

@@ -1,0 +1,92 @@
+"""Which rank of which job this process is, as its launcher says through environment variables."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import psutil
+
+
+@dataclass(frozen=True)
+class Job:
+    """The place of this process among the processes of a job."""
+
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int | None = None
+    id: str | None = None
+    """Common to all ranks of one start of a job and to no other; None without a launcher."""
+
+    def run_name(self) -> str:
+        """Return the name of the run directory: the job's, or one of this moment and process."""
+        if self.id is None:
+            return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}"
+        return re.sub(r"[^A-Za-z0-9._-]+", "-", self.id).strip(".-") or "job"
+
+
+_LAUNCHERS = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+    ("RANK_ID", "RANK_SIZE", "DEVICE_ID"),
+    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
+)
+"""Rank, world size and local rank of torchrun, Open MPI, other MPIs, MindSpore's msrun and Slurm, in this order."""
+
+
+def this_job(environ: Mapping[str, str] = os.environ) -> Job:
+    """Read the launcher's variables; a process without a launcher is rank 0 of 1."""
+    for rank, size, local in _LAUNCHERS:
+        if rank in environ and size in environ:
+            world_size = _number(environ, size) or 1
+            return Job(
+                rank=_number(environ, rank) or 0,
+                world_size=world_size,
+                local_rank=_number(environ, local),
+                id=_job_id(environ) if world_size > 1 or "TORCHELASTIC_RUN_ID" in environ else None,
+            )
+    return _tensorflow_job(environ)
+
+
+def _job_id(environ: Mapping[str, str]) -> str:
+    parts = [environ.get("SLURM_JOB_ID", ""), environ.get("SLURM_STEP_ID", "")]
+    name = environ.get("TORCHELASTIC_RUN_ID", "")
+    if name and name != "none":
+        parts.append(name)
+    elif environ.get("WORLD_SIZE") and environ.get("WORLD_SIZE") == environ.get("LOCAL_WORLD_SIZE"):
+        parts.append(_parent())
+    else:
+        parts += [environ.get("OMPI_MCA_ess_base_jobid", ""), environ.get("PMI_JOBID", "")]
+        parts += [environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", "")]
+    restart = environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    if restart != "0":
+        parts.append(f"restart{restart}")
+    return "job-" + "-".join(part for part in parts if part)
+
+
+def _parent() -> str:
+    """Name the launcher process, which all ranks of one machine share and no later job has."""
+    parent = psutil.Process(os.getppid())
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(parent.create_time()))}-{parent.pid}"
+
+
+def _tensorflow_job(environ: Mapping[str, str]) -> Job:
+    try:
+        config = json.loads(environ.get("TF_CONFIG", "{}"))
+        task, cluster = config.get("task", {}), config.get("cluster", {})
+        workers = [(kind, i) for kind in ("chief", "worker") for i in range(len(cluster.get(kind, ())))]
+        rank = workers.index((task.get("type"), int(task.get("index", 0))))
+    except (ValueError, TypeError, AttributeError):
+        return Job()
+    addresses = ",".join(str(address) for kind in ("chief", "worker") for address in cluster.get(kind, ()))
+    return Job(rank=rank, world_size=len(workers), id=f"job-{addresses}" if len(workers) > 1 else None)
+
+
+def _number(environ: Mapping[str, str], name: str) -> int | None:
+    text = environ.get(name, "")
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,71 @@
+"""What the facade itself saw while a cycle was recorded: its steps and regions, as events."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow.compute as pc
+
+from unified_profiler.capture.regions import Span
+from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A step of the window."""
+
+    number: int
+    start_ns: int
+    end_ns: int
+    finished: bool = True
+    """False for the step in which recording ended without a call of `step()`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """From START to STOP of one cycle."""
+
+    cycle: int
+    start_ns: int
+    end_ns: int
+    tid: int
+    thread: str
+    steps: tuple[Step, ...]
+    regions: tuple[Span, ...]
+
+    def to_events(self) -> EventTable:
+        """Return steps and regions as events of the application layer."""
+        spans = [*(self._step_span(step) for step in self.steps), *self.regions]
+        return event_table(
+            {
+                "name": [span.name for span in spans],
+                "layer": Layer.APPLICATION.value,
+                "kind": [Kind.STEP.value] * len(self.steps) + [Kind.REGION.value] * len(self.regions),
+                "start_ns": [span.start_ns for span in spans],
+                "duration_ns": [span.end_ns - span.start_ns for span in spans],
+                "step": [step.number for step in self.steps] + [None] * len(self.regions),
+                "pid": os.getpid(),
+                "tid": [span.tid for span in spans],
+                "thread": [span.thread for span in spans],
+                "attributes": [span.attributes for span in spans],
+            },
+            rows=len(spans),
+        )
+
+    def without_empty_step(self, native: Sequence[EventTable]) -> Window:
+        """Leave out an unfinished last step in which nothing happened, as between the last step() and stop()."""
+        if not self.steps or self.steps[-1].finished:
+            return self
+        begun = [span.start_ns for span in self.regions] + [_latest_start(events) for events in native]
+        return self if max(begun, default=0) >= self.steps[-1].start_ns else replace(self, steps=self.steps[:-1])
+
+    def _step_span(self, step: Step) -> Span:
+        attributes = None if step.finished else '{"finished":false}'
+        return Span(f"step {step.number}", step.start_ns, step.end_ns, self.tid, self.thread, attributes)
+
+
+def _latest_start(events: EventTable) -> int:
+    lasting = events.column("start_ns").filter(pc.greater(events.column("duration_ns"), 0))
+    return pc.max(lasting).as_py() or 0

@@ -1,0 +1,358 @@
+"""Profiler: what users hold. It follows the plan, drives the recorders and delivers a Trace per finished cycle.
+
+What happens at a change of phase is decided in `_machine` and carried out in `_execution`; how a trace is put together
+and stored is in `_delivery`. Here is what users call.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from unified_profiler._delivery import Delivery, Handler
+from unified_profiler._execution import Execution
+from unified_profiler._faults import FaultLog
+from unified_profiler._machine import OUTSIDE, transition
+from unified_profiler.capture.regions import NO_REGION, NoRegion, Region
+from unified_profiler.capture.steps import StepLog
+from unified_profiler.config import resolve
+from unified_profiler.errors import ConfigurationError, UsageError
+from unified_profiler.model.records import Failure, StepSignal
+from unified_profiler.model.run import Run
+from unified_profiler.model.trace import Trace
+from unified_profiler.schedule import Always, Phase, Plan, Schedule, Slot, as_plan
+from unified_profiler.spi import Backend
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NO_STEP = (
+    "Profiler.step() was never called, so everything counts as one step. "
+    "Call it at the end of each iteration to see steps, and for a schedule to take effect."
+)
+
+
+class Profiler:
+    """Records steps, regions and, through the native profilers, every framework in the process.
+
+    Use it with `with`, as a decorator, or by `start()` and `stop()`; call `step()` at the end of each iteration.
+
+    Args:
+        schedule: `schedule(...)`, a function `step -> Phase`, or None to record from start to stop.
+        output_dir: Where the run is written; without it traces stay in memory.
+        backend: "auto" (every imported framework that has a backend), or one or several names or Backend objects.
+        on_trace_ready: A function, or several, called with each finished Trace.
+        level: 0 off, 1 application layer only, 2 with native operators (the default).
+        record_shapes: Record the shapes and types of operator inputs.
+        profile_memory: Record allocations.
+        with_stack: Record Python stacks.
+        with_flops: Count floating-point operations.
+        keep_native: Keep the native profilers' own files in the run directory.
+        native_options: Options by backend name, handed to the native profiler untouched.
+        strict: Raise what goes wrong in profiling instead of keeping it in `failures`.
+        clock: Nanoseconds since the Unix epoch; for tests.
+
+    Options that are not given come from the environment (`UNIFIED_PROFILER_OPTIONS`), then from pyproject.toml.
+    """
+
+    def __init__(
+        self,
+        *,
+        schedule: Schedule | Callable[[int], Phase] | None = None,
+        output_dir: str | os.PathLike[str] | None = None,
+        backend: str | Backend | Sequence[str | Backend] | None = None,
+        on_trace_ready: Handler | Sequence[Handler] | None = None,
+        level: int | None = None,
+        record_shapes: bool | None = None,
+        profile_memory: bool | None = None,
+        with_stack: bool | None = None,
+        with_flops: bool | None = None,
+        keep_native: bool | None = None,
+        native_options: Mapping[str, Any] | None = None,
+        strict: bool | None = None,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.settings = resolve(
+            {
+                "output_dir": None if output_dir is None else Path(output_dir),
+                "backend": None if backend is None else tuple(_name_of(item) for item in _as_tuple(backend)),
+                "level": level,
+                "record_shapes": record_shapes,
+                "profile_memory": profile_memory,
+                "with_stack": with_stack,
+                "with_flops": with_flops,
+                "keep_native": keep_native,
+                "native_options": native_options,
+                "strict": strict,
+            }
+        )
+        self._on = self.settings.level > 0
+        self._plan: Plan = as_plan(schedule if schedule is not None else self.settings.schedule)
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._steps = StepLog()
+        self._faults = FaultLog(strict=self.settings.strict)
+        self._delivery = Delivery(self.settings, self._faults, handlers=_as_handlers(on_trace_ready))
+        self._execution = Execution(
+            self.settings,
+            given=[item for item in _as_tuple(backend) if not isinstance(item, str)],
+            clock=clock,
+            faults=self._faults,
+            delivery=self._delivery,
+            steps=self._steps,
+        )
+        self._begun: list[Region] = []
+        self._running = False
+        self._slot = OUTSIDE
+        self._origin = 0
+        self._idle_left = 0
+        self._step_start_ns = 0
+
+    # --- what there is to see ---------------------------------------------------------------------------------
+
+    @property
+    def level(self) -> int:
+        """0 off, 1 application layer, 2 native operators."""
+        return self.settings.level
+
+    @property
+    def phase(self) -> Phase:
+        """The phase of the current step."""
+        return self._slot.phase
+
+    @property
+    def current_step(self) -> int:
+        """The number of the current step, from 0."""
+        return len(self._steps)
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """What went wrong in profiling so far."""
+        return tuple(self._faults.failures)
+
+    @property
+    def traces(self) -> Sequence[Trace]:
+        """The finished traces; with `output_dir` their events are read back from disk when asked for."""
+        return tuple(self._delivery.traces)
+
+    @property
+    def run(self) -> Run:
+        """Everything so far as a Run."""
+        return self._delivery.run(self._steps)
+
+    @property
+    def step_signal(self) -> StepSignal | None:
+        """How steps are found, for programs that do not call `step()` themselves."""
+        return self._delivery.step_signal
+
+    @step_signal.setter
+    def step_signal(self, signal: StepSignal | None) -> None:
+        self._delivery.step_signal = signal
+
+    # --- start, step, stop ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to follow the schedule. A profiler that was stopped may start again and goes on in the same run.
+
+        Raises:
+            UsageError: It is running already.
+            OutputDirectoryError: The run directory cannot be made.
+        """
+        if not self._on:
+            return
+        if self._running:
+            msg = "This Profiler is running already. Call stop() before start(), or make another Profiler."
+            raise UsageError(msg)
+        self._delivery.open()
+        self._switch_off_in_forked_children()
+        with self._lock:
+            self._running = True
+            self._origin, self._idle_left = len(self._steps), 0
+            self._go_to(self._slot_of(self._origin))
+            self._raise_if_strict()
+
+    def step(self) -> None:
+        """End the current step and begin the next.
+
+        Raises:
+            UsageError: The profiler was not started.
+        """
+        if not self._on:
+            return
+        now = self._clock()
+        if not self._running:
+            msg = (
+                "step() was called on a Profiler that is not running. Use `with Profiler(...)`, or call start() first."
+            )
+            raise UsageError(msg)
+        with self._lock:
+            self._steps.add(self._step_start_ns, now, self._slot.phase)
+            if self._idle_left:  # the way of nearly all steps of a long training: nothing to decide
+                self._idle_left -= 1
+                self._step_start_ns = now
+                return
+            following = self._slot_of(len(self._steps))
+            if self._execution.busy or following.phase is not Phase.IDLE:
+                self._go_to(following)
+                self._raise_if_strict()
+            else:
+                self._slot, self._step_start_ns = following, self._clock()
+                self._idle_left = max(0, self._plan.idle_from(len(self._steps) - self._origin) - 1)
+
+    def stop(self) -> None:
+        """End the current cycle and the run. What is being recorded is delivered.
+
+        Raises:
+            UsageError: The profiler is not running.
+        """
+        self._stop(interrupted=False)
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop; an exception in the block ends the cycle as it is."""
+        if self._running or kind is None:
+            self._stop(interrupted=kind is not None)
+
+    def __call__(self, function: F) -> F:
+        """Profile every call of a function."""
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return cast("F", call)
+
+    # --- regions ----------------------------------------------------------------------------------------------
+
+    def region(self, name: str, meta: Any = None) -> Region | NoRegion:
+        """Return a named span, to be used with `with` or as a decorator.
+
+        Args:
+            name: What the span is called.
+            meta: Anything worth keeping with it; stored as JSON.
+        """
+        return Region(self._execution.regions, name, meta) if self._on else NO_REGION
+
+    def region_begin(self, name: str, meta: Any = None) -> None:
+        """Begin a span that is not lexical; `region_end(name)` ends it."""
+        if self._on:
+            self._begun.append(Region(self._execution.regions, name, meta).__enter__())
+
+    def region_end(self, name: str) -> None:
+        """End the span of that name that was begun last.
+
+        Raises:
+            UsageError: No span of that name is open.
+        """
+        if not self._on:
+            return
+        for region in reversed(self._begun):
+            if region.name == name:
+                self._begun.remove(region)
+                region.__exit__(None, None, None)
+                return
+        names = sorted({region.name for region in self._begun})
+        msg = f"region_end({name!r}) without a region_begin({name!r}) before it. Open regions: {names}."
+        raise UsageError(msg)
+
+    def add_trace(self, trace: Trace) -> None:
+        """Put a trace recorded elsewhere into this run, as its next cycle: it is written and handlers are called."""
+        self._delivery.adopt(trace, cycle=self._execution.cycle_count)
+        self._execution.cycle_count += 1
+        self._delivery.close(self._steps)
+        self._faults.raise_if_strict()
+
+    # --- the machine ------------------------------------------------------------------------------------------
+
+    def _stop(self, *, interrupted: bool) -> None:
+        if not self._on:
+            return
+        if not self._running:
+            msg = "stop() was called on a Profiler that is not running; it may have been stopped already."
+            raise UsageError(msg)
+        with self._lock:
+            self._running = False
+            whole = isinstance(self._plan, Always) and not interrupted
+            self._go_to(OUTSIDE, complete=whole, open_step_ns=self._step_start_ns)
+            if len(self._steps) == self._origin:
+                self._delivery.hint(_NO_STEP)
+            self._delivery.close(self._steps)
+            self._faults.raise_if_strict()
+
+    def _slot_of(self, step: int) -> Slot:
+        try:
+            return self._plan.at(step - self._origin)
+        except Exception as error:  # noqa: BLE001  a user's function may raise anything; the loop goes on unrecorded
+            self._faults.report("schedule", "tell the phase", error, step=step)
+            return OUTSIDE
+
+    def _go_to(self, following: Slot, *, complete: bool = True, open_step_ns: int | None = None) -> None:
+        """Run the commands that lead to the next slot; an interruption leaves nothing armed."""
+        previous, self._slot = self._slot, following
+        try:
+            for command in transition(previous, following):
+                self._execution.run(command, complete=complete, open_step_ns=open_step_ns)
+            self._step_start_ns = self._clock()
+            if following.phase is Phase.RECORD:
+                self._execution.mark_step()
+        except BaseException:
+            self._slot = OUTSIDE
+            self._execution.discard()
+            raise
+
+    def _raise_if_strict(self) -> None:
+        """Raise what went wrong, in strict mode, and leave nothing armed behind."""
+        try:
+            self._faults.raise_if_strict()
+        except Exception:
+            self._slot, self._running = OUTSIDE, False
+            self._execution.discard()
+            raise
+
+    def _switch_off_in_forked_children(self) -> None:
+        """A child shares nothing with the native profilers of its parent: there every call does nothing."""
+        reference = weakref.ref(self)
+
+        def switch_off() -> None:
+            profiler = reference()
+            if profiler is not None:
+                profiler._on = False
+
+        os.register_at_fork(after_in_child=switch_off)
+
+
+def _as_tuple(backend: str | Backend | Sequence[str | Backend] | None) -> tuple[str | Backend, ...]:
+    if backend is None:
+        return ()
+    return tuple(backend) if isinstance(backend, Sequence) and not isinstance(backend, str) else (backend,)
+
+
+def _name_of(backend: str | Backend) -> str:
+    return backend if isinstance(backend, str) else backend.name
+
+
+def _as_handlers(given: Handler | Sequence[Handler] | None) -> tuple[Handler, ...]:
+    if given is None:
+        return ()
+    handlers = (given,) if callable(given) else tuple(given)
+    for handler in handlers:
+        if not callable(handler):
+            msg = f"`on_trace_ready` must be a function of a Trace, or several of them; found {handler!r}."
+            raise ConfigurationError(msg)
+    return handlers
