@@ -1,0 +1,186 @@
+"""The behaviour every backend must show: subclass `BackendConformance`, say how to make it work, run it with pytest."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+
+from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.assembly import assemble
+from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind
+from unified_profiler.profiler import Profiler
+from unified_profiler.schedule import schedule
+from unified_profiler.spi import Backend, Capability, NativeCapture, Recorder, RecordOptions
+
+
+class BackendConformance:
+    """Tests that hold for every backend.
+
+    A subclass sets `backend`, implements `work()`, and marks what its framework cannot give as a strict xfail.
+    """
+
+    backend: Backend
+    module: str
+    """The module of the descriptor."""
+
+    def work(self) -> Any:
+        """Do one iteration in the framework and return something to compare, a loss for example."""
+        raise NotImplementedError
+
+    def record(self, workdir: Path, *, iterations: int = 1, **options: Any) -> NativeCapture:
+        """Record some iterations with a recorder of its own."""
+        recorder = self._recorder(workdir, **options)
+        recorder.arm()
+        recorder.start()
+        for step in range(iterations):
+            recorder.mark_step(step)
+            self.work()
+        return recorder.stop()
+
+    def normalise(self, capture: NativeCapture) -> EventTable:
+        """Return the events of a capture, nested."""
+        return assemble([self.backend.normaliser().normalise(capture)], host="host")
+
+    # --- the descriptor ---------------------------------------------------------------------------------------
+
+    def test_importing_the_descriptor_imports_no_framework(self) -> None:
+        code = f"import sys, {self.module}; sys.exit({self.backend.framework!r} in sys.modules)"
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+    def test_its_name_and_framework_are_words(self) -> None:
+        assert self.backend.name.isidentifier()
+        assert self.backend.framework
+
+    # --- recording --------------------------------------------------------------------------------------------
+
+    def test_a_recorded_iteration_gives_operators(self, tmp_path: Path) -> None:
+        events = self.normalise(self.record(tmp_path))
+        assert pc.sum(pc.equal(events.column("kind"), Kind.OP.value)).as_py() > 0
+
+    def test_files_are_written_below_the_work_directory_only(self, tmp_path: Path) -> None:
+        capture = self.record(tmp_path)
+        assert capture.files
+        assert all(file.exists() and tmp_path in file.parents for file in capture.files)
+
+    def test_warm_up_is_not_recorded(self, tmp_path: Path) -> None:
+        single = self._op_count(self.record(self._folder(tmp_path, "single")))
+        recorder = self._recorder(self._folder(tmp_path, "warm"))
+        recorder.arm()
+        self.work()
+        recorder.start()
+        recorder.mark_step(0)
+        self.work()
+        assert self._op_count(recorder.stop()) == single
+
+    def test_twice_the_work_gives_twice_the_operators(self, tmp_path: Path) -> None:
+        single = self._op_count(self.record(self._folder(tmp_path, "one")))
+        double = self._op_count(self.record(self._folder(tmp_path, "two"), iterations=2))
+        assert double == 2 * single
+
+    @pytest.mark.parametrize("reached", ["made", "armed", "started", "stopped"])
+    def test_discard_in_any_state_leaves_the_next_recorder_working(self, reached: str, tmp_path: Path) -> None:
+        recorder = self._recorder(self._folder(tmp_path, "discarded"))
+        verbs = {"made": (), "armed": ("arm",), "started": ("arm", "start"), "stopped": ("arm", "start", "stop")}
+        for verb in verbs[reached]:
+            getattr(recorder, verb)()
+        recorder.discard()
+        recorder.discard()
+        assert self._op_count(self.record(self._folder(tmp_path, "next"))) > 0
+
+    def test_recording_does_not_change_what_the_work_gives(self, tmp_path: Path) -> None:
+        expected = self.work()
+        recorder = self._recorder(tmp_path)
+        recorder.arm()
+        recorder.start()
+        found = self.work()
+        recorder.discard()
+        assert found == expected
+
+    # --- normalising ------------------------------------------------------------------------------------------
+
+    def test_events_have_the_schema(self, tmp_path: Path) -> None:
+        table = self.backend.normaliser().normalise(self.record(tmp_path))
+        assert table.schema.equals(EVENT_SCHEMA)
+
+    def test_events_carry_the_framework(self, tmp_path: Path) -> None:
+        events = self.normalise(self.record(tmp_path))
+        assert set(events.column("framework").to_pylist()) == {self.backend.name}
+
+    def test_times_lie_in_the_window_on_the_common_clock(self, tmp_path: Path) -> None:
+        import time
+
+        before = time.time_ns()
+        events = self.normalise(self.record(tmp_path))
+        after = time.time_ns()
+        slack = 5_000_000
+        ends = pc.add(events.column("start_ns"), events.column("duration_ns"))
+        assert before - slack <= pc.min(events.column("start_ns")).as_py()
+        assert pc.max(ends).as_py() <= after + slack
+        assert pc.min(events.column("duration_ns")).as_py() >= 0
+        assert pc.min(events.column("self_ns")).as_py() >= 0
+
+    def test_a_capture_is_recognised_and_other_files_are_not(self, tmp_path: Path) -> None:
+        capture = self.record(self._folder(tmp_path, "capture"))
+        other = tmp_path / "other.json"
+        other.write_text('{"hello": "world"}')
+        normaliser = self.backend.normaliser()
+        assert any(normaliser.recognises(path) for path in (*capture.files, *(f.parent for f in capture.files)))
+        assert not normaliser.recognises(other)
+        assert not normaliser.recognises(tmp_path / "missing.json")
+
+    def test_a_truncated_capture_is_a_format_error(self, tmp_path: Path) -> None:
+        capture = self.record(tmp_path)
+        for file in capture.files:
+            file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+        with pytest.raises(TraceFormatError):
+            self.backend.normaliser().normalise(capture)
+
+    @pytest.mark.parametrize(
+        ("capability", "column"),
+        [
+            (Capability.SHAPES, "input_shapes"),
+            (Capability.MEMORY, "bytes"),
+            (Capability.STACKS, "stack"),
+            (Capability.FLOPS, "flops"),
+        ],
+    )
+    def test_what_it_can_record_is_in_its_column(self, capability: Capability, column: str, tmp_path: Path) -> None:
+        if capability not in self.backend.capabilities:
+            pytest.xfail(f"{self.backend.name} does not record {capability.value}")
+        events = self.normalise(self.record(tmp_path, **{capability.value: True}))
+        assert events.column(column).null_count < len(events)
+
+    # --- under the Profiler -----------------------------------------------------------------------------------
+
+    def test_the_profiler_records_exactly_the_scheduled_steps(self) -> None:
+        profiler = Profiler(
+            schedule=schedule(wait=1, warmup=1, active=2, repeat=2), backend=self.backend.name, strict=True
+        )
+        with profiler:
+            for _ in range(9):
+                self.work()
+                profiler.step()
+        assert [self._op_steps(trace.events) for trace in profiler.traces] == [{2, 3}, {6, 7}]
+
+    # --- ------------------------------------------------------------------------------------------------------
+
+    def _recorder(self, workdir: Path, **options: Any) -> Recorder:
+        return self.backend.recorder(RecordOptions(**options), workdir)
+
+    def _op_count(self, capture: NativeCapture) -> int:
+        events = self.backend.normaliser().normalise(capture)
+        return int(pc.sum(pc.equal(events.column("kind"), Kind.OP.value)).as_py())
+
+    def _op_steps(self, events: EventTable) -> set[int | None]:
+        ops = events.filter(pc.equal(events.column("kind"), Kind.OP.value))
+        return set(ops.column("step").to_pylist())
+
+    def _folder(self, parent: Path, name: str) -> Path:
+        folder = parent / name
+        folder.mkdir()
+        return folder

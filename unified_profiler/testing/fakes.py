@@ -1,0 +1,148 @@
+"""A clock that is turned by hand, and a backend that records what it is told to and fails where it is told to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
+from unified_profiler.spi import Capability, NativeCapture, RecordOptions, StepHook
+
+
+class FakeClock:
+    """A clock that moves on by a fixed amount at each look, and by hand."""
+
+    def __init__(self, start_ns: int = 1_700_000_000_000_000_000, *, tick_ns: int = 1000) -> None:
+        self.now_ns = start_ns
+        self.tick_ns = tick_ns
+
+    def __call__(self) -> int:
+        """Return the time and move on."""
+        self.now_ns += self.tick_ns
+        return self.now_ns
+
+    def advance(self, duration_ns: int) -> None:
+        """Let time pass."""
+        self.now_ns += duration_ns
+
+
+class FakeError(RuntimeError):
+    """What a fake recorder raises where it was told to."""
+
+
+@dataclass
+class FakeBackend:
+    """A backend without a framework.
+
+    Attributes:
+        name: Its name.
+        framework: The module looked up in `sys.modules`; the default is always there.
+        capabilities: What it says it can record.
+        fails_at: Verbs at which its recorders raise.
+        clock: What its operators read the time from.
+        calls: Every verb of every recorder, in order.
+        recording: The operators of the recorder at work, None while there is none.
+    """
+
+    name: str = "fake"
+    framework: str = "sys"
+    capabilities: frozenset[Capability] = frozenset(Capability)
+    fails_at: frozenset[str] = frozenset()
+    clock: FakeClock = field(default_factory=FakeClock)
+    calls: list[str] = field(default_factory=list)
+    recording: list[tuple[str, int]] | None = None
+
+    def op(self, name: str) -> None:
+        """Run an operator of this make-believe framework."""
+        start = self.clock()
+        if self.recording is not None:
+            self.recording.append((name, start))
+
+    def recorder(self, options: RecordOptions, workdir: Path) -> FakeRecorder:
+        """Make the recorder of one cycle."""
+        self._called("recorder")
+        return FakeRecorder(self, options, workdir)
+
+    def normaliser(self) -> FakeNormaliser:
+        """Make the normaliser."""
+        return FakeNormaliser(self)
+
+    def step_hooks(self) -> tuple[StepHook, ...]:
+        """Return no hooks."""
+        return ()
+
+    def _called(self, verb: str) -> None:
+        self.calls.append(verb)
+        if verb in self.fails_at:
+            msg = f"told to fail at {verb}"
+            raise FakeError(msg)
+
+
+class FakeRecorder:
+    """Notes the operators that run while it records."""
+
+    def __init__(self, backend: FakeBackend, options: RecordOptions, workdir: Path) -> None:
+        self.options = options
+        self._backend = backend
+        self._workdir = workdir
+
+    def arm(self) -> None:
+        """Note the call."""
+        self._backend._called("arm")
+
+    def start(self) -> None:
+        """Begin to note operators."""
+        self._backend._called("start")
+        self._backend.recording = []
+
+    def mark_step(self, step: int) -> None:  # noqa: ARG002  the protocol's signature
+        """Note the call."""
+        self._backend._called("mark_step")
+
+    def stop(self) -> NativeCapture:
+        """Write what was recorded."""
+        self._backend._called("stop")
+        file = self._workdir / "fake.json"
+        file.write_text(json.dumps({"fake": self._backend.recording}))
+        self._backend.recording = None
+        return NativeCapture(backend=self._backend.name, files=(file,), framework_version="1.0")
+
+    def discard(self) -> None:
+        """Forget everything."""
+        self._backend.recording = None
+        self._backend._called("discard")
+
+
+@dataclass(frozen=True)
+class FakeNormaliser:
+    """Reads what fake recorders write."""
+
+    backend: FakeBackend
+
+    def recognises(self, path: Path) -> bool:
+        """Say whether a file was written by a fake recorder."""
+        return path.is_file() and path.read_bytes().startswith(b'{"fake"')
+
+    def normalise(self, capture: NativeCapture) -> EventTable:
+        """Return an event per recorded operator."""
+        self.backend._called("normalise")
+        try:
+            ops = json.loads(capture.files[0].read_text())["fake"]
+        except (ValueError, KeyError, TypeError) as error:
+            msg = f"{capture.files[0]} is not a fake capture: {error!r}"
+            raise TraceFormatError(msg) from error
+        return event_table(
+            {
+                "name": [name for name, _ in ops],
+                "layer": Layer.FRAMEWORK.value,
+                "kind": Kind.OP.value,
+                "framework": self.backend.name,
+                "start_ns": [start for _, start in ops],
+                "duration_ns": 100,
+                "pid": 1,
+                "tid": 1,
+            },
+            rows=len(ops),
+        )
