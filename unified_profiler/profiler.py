@@ -20,7 +20,7 @@ from unified_profiler._delivery import Delivery, Handler
 from unified_profiler._execution import Execution
 from unified_profiler._faults import FaultLog
 from unified_profiler._machine import OUTSIDE, transition
-from unified_profiler.capture.regions import NO_REGION, NoRegion, Region
+from unified_profiler.capture.regions import NO_REGION, Region
 from unified_profiler.capture.steps import StepLog
 from unified_profiler.config import resolve
 from unified_profiler.errors import ConfigurationError, UsageError
@@ -240,7 +240,7 @@ class Profiler:
 
     # --- regions ----------------------------------------------------------------------------------------------
 
-    def region(self, name: str, meta: Any = None) -> Region | NoRegion:
+    def region(self, name: str, meta: Any = None) -> Region:
         """Return a named span, to be used with `with` or as a decorator.
 
         Args:

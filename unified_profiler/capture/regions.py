@@ -112,10 +112,13 @@ class Region:
         return cast("F", call)
 
 
-class NoRegion:
-    """The region of a profiler that is off."""
+class _NoRegion(Region):
+    """The region of a profiler that is off: every use of it does nothing."""
 
     __slots__ = ()
+
+    def __init__(self) -> None:
+        """Keep no name and no log."""
 
     def __enter__(self) -> Self:
         """Do nothing."""
@@ -131,4 +134,4 @@ class NoRegion:
         return function
 
 
-NO_REGION = NoRegion()
+NO_REGION = _NoRegion()

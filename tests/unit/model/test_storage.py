@@ -48,7 +48,7 @@ def test_a_newer_schema_says_how_to_upgrade(tmp_path: Path) -> None:
     trace = small_trace()
     newer = Trace(trace.events, trace.info.model_copy(update={"schema_version": 99}))
     write_parquet(newer, tmp_path / "t.parquet")
-    with pytest.raises(SchemaVersionError, match="schema version 99.*pip install --upgrade"):
+    with pytest.raises(SchemaVersionError, match=r"schema version 99.*pip install --upgrade"):
         read_parquet(tmp_path / "t.parquet")
 
 
@@ -68,7 +68,7 @@ def test_a_damaged_file_is_a_format_error(content: bytes, tmp_path: Path) -> Non
 def test_a_failed_write_leaves_the_old_file_and_no_part(tmp_path: Path) -> None:
     file = tmp_path / "summary.txt"
     file.write_text("old")
-    with pytest.raises(OSError, match="disk full"), written_whole(file) as part:
+    with pytest.raises(OSError, match="disk full"), written_whole(file) as part:  # noqa: PT012
         part.write_text("half of the n")
         raise OSError("disk full")  # noqa: EM101
     assert [path.name for path in tmp_path.iterdir()] == ["summary.txt"]
