@@ -22,6 +22,6 @@ def measure() -> list[Figure]:
 
 
 def _figure(name: str, statement: str, profiler: up.Profiler, *, at_most: float) -> Figure:
-    number = 100_000
-    best = min(timeit.repeat(statement, globals={"profiler": profiler}, number=number, repeat=7)) / number
+    number = 20_000
+    best = min(timeit.repeat(statement, globals={"profiler": profiler}, number=number, repeat=40)) / number
     return Figure(name=name, value=best * 1e6, unit="µs", at_most=at_most)

@@ -54,20 +54,20 @@ class Execution:
         self._first_step = 0
         self._start_ns = 0
 
-    def run(self, command: Command, *, complete: bool, open_step_ns: int | None) -> None:
+    def run(self, command: Command, *, complete: bool, step_open: bool) -> None:
         """Carry out one command.
 
         Args:
             command: What to do.
             complete: Whether a trace delivered now has all the steps that the plan foresees.
-            open_step_ns: When the step began in which recording ends without a call of `step()`, else None.
+            step_open: Whether recording ends in the middle of a step, without a call of `step()`.
         """
         if command is Command.ARM:
             self._arm()
         elif command is Command.START:
             self._start()
         elif command is Command.STOP:
-            self._stop(open_step_ns)
+            self._stop(step_open=step_open)
         elif command is Command.DELIVER:
             self._deliver(complete=complete)
         else:
@@ -101,7 +101,7 @@ class Execution:
         self._start_ns = self._clock()
         self.regions.begin_window(self._start_ns)
 
-    def _stop(self, open_step_ns: int | None) -> None:
+    def _stop(self, *, step_open: bool) -> None:
         thread, now = threading.current_thread(), self._clock()
         if self._cycle is not None:
             self._cycle.stop()
@@ -111,17 +111,18 @@ class Execution:
             end_ns=now,
             tid=thread.native_id or 0,
             thread=thread.name,
-            steps=tuple(self._window_steps(open_step_ns, now)),
+            steps=tuple(self._window_steps(now if step_open else None)),
             regions=tuple(self.regions.end_window(now)),
         )
 
-    def _window_steps(self, open_step_ns: int | None, now: int) -> Iterator[Step]:
-        for number in range(self._first_step, len(self._steps)):
-            start = max(self._steps.starts[number], self._start_ns)
-            yield Step(number=number, start_ns=start, end_ns=self._steps.ends[number])
-        if open_step_ns is not None:
-            start = max(open_step_ns, self._start_ns)
-            yield Step(number=len(self._steps), start_ns=start, end_ns=now, finished=False)
+    def _window_steps(self, open_until: int | None) -> Iterator[Step]:
+        steps = self._steps
+        for number in range(self._first_step, len(steps)):
+            start = max(steps.start_of(number), self._start_ns)
+            yield Step(number=number, start_ns=start, end_ns=steps.end_of(number))
+        if open_until is not None:
+            start = max(steps.start_of(len(steps)), self._start_ns)
+            yield Step(number=len(steps), start_ns=start, end_ns=open_until, finished=False)
 
     def _deliver(self, *, complete: bool) -> None:
         cycle, self._cycle, self.busy = self._cycle, None, False

@@ -115,7 +115,6 @@ class Profiler:
         self._slot = OUTSIDE
         self._origin = 0
         self._idle_left = 0
-        self._step_start_ns = 0
 
     # --- what there is to see ---------------------------------------------------------------------------------
 
@@ -186,27 +185,12 @@ class Profiler:
         Raises:
             UsageError: The profiler was not started.
         """
-        if not self._on:
-            return
-        now = self._clock()
-        if not self._running:
-            msg = (
-                "step() was called on a Profiler that is not running. Use `with Profiler(...)`, or call start() first."
-            )
-            raise UsageError(msg)
-        with self._lock:
-            self._steps.add(self._step_start_ns, now, self._slot.phase)
-            if self._idle_left:  # the way of nearly all steps of a long training: nothing to decide
+        if self._idle_left > 0:  # the way of nearly all steps of a long training: nothing to decide
+            with self._lock:
                 self._idle_left -= 1
-                self._step_start_ns = now
-                return
-            following = self._slot_of(len(self._steps))
-            if self._execution.busy or following.phase is not Phase.IDLE:
-                self._go_to(following)
-                self._raise_if_strict()
-            else:
-                self._slot, self._step_start_ns = following, self._clock()
-                self._idle_left = max(0, self._plan.idle_from(len(self._steps) - self._origin) - 1)
+                self._steps.end(self._clock())
+        elif self._on:
+            self._change_step(self._clock())
 
     def stop(self) -> None:
         """End the current cycle and the run. What is being recorded is delivered.
@@ -287,13 +271,27 @@ class Profiler:
             msg = "stop() was called on a Profiler that is not running; it may have been stopped already."
             raise UsageError(msg)
         with self._lock:
-            self._running = False
+            self._running, self._idle_left = False, 0
             whole = isinstance(self._plan, Always) and not interrupted
-            self._go_to(OUTSIDE, complete=whole, open_step_ns=self._step_start_ns)
+            self._go_to(OUTSIDE, complete=whole)
             if len(self._steps) == self._origin:
                 self._delivery.hint(_NO_STEP)
             self._delivery.close(self._steps)
             self._faults.raise_if_strict()
+
+    def _change_step(self, now: int) -> None:
+        if not self._running:
+            msg = "step() was called on a Profiler that is not running. Use `with Profiler(...)` or call start() first."
+            raise UsageError(msg)
+        with self._lock:
+            self._steps.end(now)
+            following = self._slot_of(len(self._steps))
+            if self._execution.busy or following.phase is not self._slot.phase:
+                self._go_to(following)
+                self._raise_if_strict()
+            else:
+                self._slot = following
+                self._idle_left = max(0, self._plan.idle_from(len(self._steps) - self._origin) - 1)
 
     def _slot_of(self, step: int) -> Slot:
         try:
@@ -302,13 +300,13 @@ class Profiler:
             self._faults.report("schedule", "tell the phase", error, step=step)
             return OUTSIDE
 
-    def _go_to(self, following: Slot, *, complete: bool = True, open_step_ns: int | None = None) -> None:
+    def _go_to(self, following: Slot, *, complete: bool = True) -> None:
         """Run the commands that lead to the next slot; an interruption leaves nothing armed."""
         previous, self._slot = self._slot, following
         try:
             for command in transition(previous, following):
-                self._execution.run(command, complete=complete, open_step_ns=open_step_ns)
-            self._step_start_ns = self._clock()
+                self._execution.run(command, complete=complete, step_open=not self._running)
+            self._steps.begin(self._clock(), following.phase)
             if following.phase is Phase.RECORD:
                 self._execution.mark_step()
         except BaseException:
@@ -332,7 +330,7 @@ class Profiler:
         def switch_off() -> None:
             profiler = reference()
             if profiler is not None:
-                profiler._on = False
+                profiler._on, profiler._idle_left = False, 0
 
         os.register_at_fork(after_in_child=switch_off)
 

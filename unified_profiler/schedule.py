@@ -12,7 +12,6 @@ from typing import NamedTuple, Protocol
 
 from unified_profiler.errors import ScheduleError
 
-
 FOREVER = 1 << 62
 """More steps than any training makes."""
 

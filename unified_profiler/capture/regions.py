@@ -42,7 +42,8 @@ class RegionLog:
     def __init__(self, clock: Callable[[], int]) -> None:
         self.clock = clock
         self.window_start = NEVER
-        self.open: dict[Region, None] = {}
+        self.open: dict[Region, int] = {}
+        """Regions that are open, with the identifier of their thread."""
         self._spans: list[Span] = []
 
     def begin_window(self, now: int) -> None:
@@ -53,8 +54,8 @@ class RegionLog:
     def end_window(self, now: int) -> list[Span]:
         """Stop collecting and return what was collected."""
         threads = {thread.ident: thread for thread in threading.enumerate()}
-        for region in list(self.open):
-            self.add(region, now, threads.get(region.thread_ident, threading.current_thread()))
+        for region, ident in list(self.open.items()):
+            self.add(region, now, threads.get(ident, threading.current_thread()))
         self.window_start = NEVER
         return self._spans
 
@@ -69,7 +70,7 @@ class RegionLog:
 class Region:
     """A named span: use it with `with` or as a decorator; one object may be used again, also recursively."""
 
-    __slots__ = ("_log", "meta", "name", "start_ns", "thread_ident")
+    __slots__ = ("_log", "meta", "name", "start_ns")
 
     def __init__(self, log: RegionLog, name: str, meta: Any = None) -> None:
         self._log = log
@@ -79,8 +80,7 @@ class Region:
     def __enter__(self) -> Self:
         """Begin the span."""
         log = self._log
-        self.thread_ident = get_ident()
-        log.open[self] = None
+        log.open[self] = get_ident()
         self.start_ns = log.clock()
         return self
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from statistics import median
 
 import pyarrow as pa
@@ -22,43 +23,62 @@ STEP_SCHEMA = pa.schema(
 
 
 class StepLog:
-    """Start, end and phase of each finished step, in order."""
+    """Start, end and phase of each step, in order.
+
+    A step begins where the one before it ended and is in the same phase, unless `begin` says otherwise: so nearly
+    all steps of a long training are one number.
+    """
 
     def __init__(self) -> None:
-        self.starts = array("q")
-        self.ends = array("q")
-        self._phases: list[Phase] = []
+        self._ends = array("q")
+        self._begun: dict[int, tuple[int, Phase]] = {}
+        self.end = self._ends.append
+        """End the current step at the given moment."""
 
     def __len__(self) -> int:
-        return len(self.ends)
+        """Return the number of finished steps, which is the number of the current step."""
+        return len(self._ends)
 
-    def add(self, start_ns: int, end_ns: int, phase: Phase) -> None:
-        """Note a finished step."""
-        self.starts.append(start_ns)
-        self.ends.append(end_ns)
-        self._phases.append(phase)
+    def begin(self, now_ns: int, phase: Phase) -> None:
+        """Begin the current step anew, at the given moment and in the given phase."""
+        self._begun[len(self._ends)] = now_ns, phase
+
+    def start_of(self, step: int) -> int:
+        """Return when a step began, finished or current."""
+        return self._begun[step][0] if step in self._begun else self._ends[step - 1]
+
+    def end_of(self, step: int) -> int:
+        """Return when a finished step ended."""
+        return self._ends[step]
 
     def to_table(self, rank: int) -> pa.Table:
-        """Return all steps as a table."""
-        rows = len(self)
+        """Return all finished steps as a table."""
+        rows = list(self._rows())
         columns = [
-            pa.array([rank] * rows, pa.int32()),
-            pa.array(range(rows), pa.int32()),
-            pa.array(self.starts, pa.int64()),
-            pa.array(self.ends, pa.int64()),
-            pa.array([phase.value for phase in self._phases], pa.string()),
+            pa.array([rank] * len(rows), pa.int32()),
+            pa.array(range(len(rows)), pa.int32()),
+            pa.array([start for start, _, _ in rows], pa.int64()),
+            pa.array(self._ends, pa.int64()),
+            pa.array([phase.value for _, _, phase in rows], pa.string()),
         ]
         return pa.table(columns, schema=STEP_SCHEMA)
 
     def overhead(self) -> Overhead:
-        """Compare recorded steps with unrecorded ones; the very first step is left out where others tell."""
+        """Compare recorded steps with unrecorded ones; a first step, which builds things, counts only if alone."""
         times: dict[Phase, list[int]] = {phase: [] for phase in Phase}
-        for start, end, phase in zip(self.starts, self.ends, self._phases, strict=True):
+        for start, end, phase in self._rows():
             times[phase].append(end - start)
         idle = times[Phase.IDLE]
-        if len(idle) > 1 and self._phases[0] is Phase.IDLE:
+        if len(idle) > 1 and self._begun[0][1] is Phase.IDLE:
             idle = idle[1:]
         return Overhead(unrecorded_step_ns=_median(idle), recorded_step_ns=_median(times[Phase.RECORD]))
+
+    def _rows(self) -> Iterator[tuple[int, int, Phase]]:
+        start, phase = 0, Phase.IDLE
+        for step, end in enumerate(self._ends):
+            start, phase = self._begun.get(step, (start, phase))
+            yield start, end, phase
+            start = end
 
 
 def _median(values: list[int]) -> int | None:
