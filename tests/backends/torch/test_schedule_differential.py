@@ -35,7 +35,7 @@ def test_phases_are_those_of_torch(arguments: dict[str, int]) -> None:
     assert [ours.at(step).phase for step in range(40)] == [PHASES[theirs(step)] for step in range(40)]
 
 
-class Watched(profile):
+class Watched(profile):  # type: ignore[misc]  # torch is not type-checked here
     """The real torch.profiler, really recording, which writes down when it arms, starts, stops and delivers."""
 
     def __init__(self, **options: Any) -> None:
@@ -95,12 +95,13 @@ class Counting(FakeBackend):
 
 def our_moments(arguments: dict[str, int], length: int) -> list[tuple[str, int]]:
     backend = Counting()
-    deliveries = backend.moments
-    profiler = up.Profiler(
-        schedule=up.schedule(**arguments),
-        backend=backend,
-        clock=backend.clock,
-        on_trace_ready=lambda _: deliveries.append(("deliver", profiler.current_step)),
+
+    def delivered(_: up.Trace) -> None:
+        backend.moments.append(("deliver", profiler.current_step))
+
+    schedule = up.schedule(**arguments)
+    profiler: up.Profiler = up.Profiler(
+        schedule=schedule, backend=backend, clock=backend.clock, on_trace_ready=delivered
     )
     backend.profiler = profiler
     with profiler:

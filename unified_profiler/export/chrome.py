@@ -1,0 +1,100 @@
+"""Traces in the chrome trace event format, object form, as the Perfetto UI and chrome://tracing read it.
+
+This module lays out the document: header, names of processes and threads, then the events by time.
+Times are relative to `baseTimeNanoseconds`, since viewers keep them in floating point.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from unified_profiler.export.chrome_events import LANE_COLUMNS, event_blocks
+from unified_profiler.export.lanes import Lane, Lanes, codes, find_lanes
+from unified_profiler.model.schema import EventTable
+from unified_profiler.model.storage import written_whole
+from unified_profiler.model.trace import Trace
+
+
+class ChromeExporter:
+    """Writes traces as chrome JSON. Several traces share one time axis; each rank is a process of its own.
+
+    Args:
+        compressed: Whether to write gzip.
+        arrows: Whether to draw arrows from launches to kernels and from forward operators to their backward.
+    """
+
+    def __init__(self, *, compressed: bool = False, arrows: bool = True) -> None:
+        self._compressed = compressed
+        self._arrows = arrows
+
+    def write(self, traces: Sequence[Trace], path: Path) -> None:
+        """Write the traces, under a temporary name first."""
+        with written_whole(path) as part, part.open("wb") as plain:
+            if not self._compressed:
+                plain.writelines(_document(traces, arrows=self._arrows))
+                return
+            # No time stamp: the same trace gives the same bytes. The level is where more effort stops paying.
+            with gzip.GzipFile(filename="", mode="wb", compresslevel=4, fileobj=plain, mtime=0) as packed:
+                packed.writelines(_document(traces, arrows=self._arrows))
+
+
+def _document(traces: Sequence[Trace], *, arrows: bool) -> Iterator[bytes]:
+    tables = [trace.events for trace in traces]
+    events = _concat(tables)
+    lanes = find_lanes(events)
+    base = min((int(table.column("start_ns").to_numpy().min()) for table in tables if len(table)), default=0)
+    yield _header(traces, events, lanes, base)
+    separator = b"\n"
+    for name in _names(lanes):
+        yield separator + msgspec.json.encode(name)
+        separator = b",\n"
+    rows = [len(table) for table in tables]
+    for block in event_blocks(events, lanes, base=base, rows_per_trace=rows, arrows=arrows):
+        yield separator
+        yield block
+        separator = b",\n"
+    yield b"\n]}\n"
+
+
+def _concat(tables: Sequence[EventTable]) -> EventTable:
+    return pa.concat_tables([table.replace_schema_metadata(None) for table in tables]).unify_dictionaries()
+
+
+def _header(traces: Sequence[Trace], events: EventTable, lanes: Lanes, base: int) -> bytes:
+    """Open the document. The first key tells `read` whose file this is, so it has to come first."""
+    own = msgspec.json.encode(_lane_values(events, lanes))
+    infos = ",".join(trace.info.model_dump_json() for trace in traces).encode()
+    return (
+        b'{"unified_profiler":{"traces":[%b],"lanes":%b},\n"displayTimeUnit":"ns","baseTimeNanoseconds":%d,\n'
+        b'"traceEvents":['
+    ) % (infos, own, base)
+
+
+def _lane_values(events: EventTable, lanes: Lanes) -> list[dict[str, Any]]:
+    """Return for each lane its numbers and the columns that are the same in all its events."""
+    rows = events.select(LANE_COLUMNS).take(pa.array(lanes.first_row)).to_pylist()
+    same = {name: lanes.constant(codes(events, name)) for name in LANE_COLUMNS}
+    return [
+        {"pid": lane.pid, "tid": lane.tid, "columns": {name: row[name] for name in LANE_COLUMNS if same[name][index]}}
+        for index, (lane, row) in enumerate(zip(lanes.lanes, rows, strict=True))
+    ]
+
+
+def _names(lanes: Lanes) -> Iterator[dict[str, Any]]:
+    processes = {lane.pid: lane for lane in reversed(lanes.lanes)}
+    for index, (pid, lane) in enumerate(reversed(processes.items())):
+        yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": lane.place.process_name}}
+        yield {"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": index}}
+    for index, lane in enumerate(lanes.lanes):
+        yield _of_thread(lane, "thread_name", {"name": lane.place.thread_name})
+        yield _of_thread(lane, "thread_sort_index", {"sort_index": index})
+
+
+def _of_thread(lane: Lane, name: str, args: dict[str, Any]) -> dict[str, Any]:
+    return {"ph": "M", "name": name, "pid": lane.pid, "tid": lane.tid, "args": args}

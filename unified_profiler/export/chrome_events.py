@@ -1,0 +1,147 @@
+"""Rows of the event table as chrome trace events, in blocks of text.
+
+Spans are complete events (`X`), allocations instants (`i`), counters `C`, arrows pairs of `s` and `f`. What the table
+says beyond name, kind and time is in `args`, except what the header says once for a whole lane.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from unified_profiler.export.fragments import (
+    Fragment,
+    chosen,
+    constant,
+    either,
+    inner_text,
+    joined,
+    member,
+    microseconds,
+)
+from unified_profiler.export.lanes import Lanes, codes
+from unified_profiler.export.links import Links, backward_links, launch_links
+from unified_profiler.model.nesting import Ints
+from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind
+
+LANE_COLUMNS = ["cycle", "rank", "host", "pid", "tid", "thread", "device", "stream", "framework"]
+"""Columns that mostly are the same in all events of a lane, and then are said once, in the header."""
+
+_SPELLED_OUT = {"id", "name", "layer", "kind", "start_ns", "duration_ns"}
+_BLOCK = 1 << 16  # rows: bounds memory, and Arrow's text holds no more than 2 GB at once
+
+_SPAN, _INSTANT, _COUNTER = range(3)
+_OPENINGS = ['{"ph":"X","cat":"', '{"ph":"i","s":"t","cat":"', '{"ph":"C","cat":"']
+
+
+def event_blocks(
+    events: EventTable, lanes: Lanes, *, base: int, rows_per_trace: Sequence[int], arrows: bool
+) -> Iterator[Any]:
+    """Write all events by time, each slice before those it encloses, as blocks to be joined by commas.
+
+    Args:
+        events: The events of all traces.
+        lanes: Where they go.
+        base: The moment from which times count.
+        rows_per_trace: How many of the events each trace has.
+        arrows: Whether to draw arrows.
+    """
+    start, duration = events.column("start_ns").to_numpy() - base, events.column("duration_ns").to_numpy()
+    event = _event(events, lanes, start, duration, rows_per_trace)
+    if arrows:
+        event = joined([event, _arrow_ends(list(_links(events, rows_per_trace)), lanes, start)])
+    order = np.lexsort((-duration, start))
+    for first in range(0, len(order), _BLOCK):
+        texts = event(pa.array(order[first : first + _BLOCK]))
+        yield pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), ",\n")[0].as_buffer()
+
+
+def _event(events: EventTable, lanes: Lanes, start: Ints, duration: Ints, rows_per_trace: Sequence[int]) -> Fragment:
+    phase = _phases(events)
+    category = (inner_text(events, "layer"), constant(","), inner_text(events, "kind"))
+    name = (constant('","name":"'), inner_text(events, "name"), constant('"'))
+    lasting = joined([constant(',"dur":'), microseconds(duration)])
+    return joined(
+        [
+            *(chosen(_OPENINGS, pa.array(phase)), *category, *name, _track(lanes), microseconds(start)),
+            either((phase == _SPAN) | (duration != 0), lasting, constant("")),
+            either(phase == _COUNTER, _counter_args(events), constant(',"args":{')),
+            *_members(events, lanes, rows_per_trace),
+            constant("}}"),
+        ]
+    )
+
+
+def _phases(events: EventTable) -> Ints:
+    kind = events.column("kind")
+    instant = pc.and_(pc.equal(kind, Kind.MEMORY.value), pc.equal(events.column("duration_ns"), 0)).to_numpy()
+    counter = pc.equal(kind, Kind.COUNTER.value).to_numpy()
+    return np.where(counter, _COUNTER, np.where(instant, _INSTANT, _SPAN))
+
+
+def _track(lanes: Lanes) -> Fragment:
+    tracks = [f',"pid":{lane.pid},"tid":{lane.tid},"ts":' for lane in lanes.lanes]
+    return chosen(tracks, pa.array(lanes.of_row))
+
+
+def _counter_args(events: EventTable) -> Fragment:
+    """Viewers draw a curve for each argument of a counter, so all but its value has to stand outside them."""
+    value = events.column("value").combine_chunks()
+    drawn = joined([constant('"value":'), lambda rows: value.take(rows).cast(pa.string())])
+    finite = either(pc.is_finite(value).fill_null(False), drawn, constant(""))
+    return joined([member(events, "device", key="id"), constant(',"args":{'), finite, constant('},"row":{')])
+
+
+def _members(events: EventTable, lanes: Lanes, rows_per_trace: Sequence[int]) -> Iterator[Fragment]:
+    number = events.column("id").combine_chunks()
+    yield joined([constant('"id":'), lambda rows: number.take(rows).cast(pa.string())])
+    if len(rows_per_trace) > 1:
+        trace = np.repeat(np.arange(len(rows_per_trace)), rows_per_trace)
+        yield chosen([f',"trace":{index}' for index in range(len(rows_per_trace))], pa.array(trace))
+    for name in EVENT_SCHEMA.names:
+        if name in _SPELLED_OUT or events.column(name).null_count == len(events):
+            continue
+        if name not in LANE_COLUMNS:
+            yield member(events, name)
+            continue
+        in_header = lanes.constant(codes(events, name))
+        if not in_header.all():
+            yield either(in_header[lanes.of_row], constant(""), member(events, name))
+
+
+def _links(events: EventTable, rows_per_trace: Sequence[int]) -> Iterator[Links]:
+    """Find the arrows of each trace by itself: ids mean nothing beyond it."""
+    first = 0
+    for rows in rows_per_trace:
+        trace = events.slice(first, rows)
+        for found in (launch_links(trace), backward_links(trace)):
+            yield Links(found.name, found.source + first, found.target + first)
+        first += rows
+
+
+def _arrow_ends(links: Sequence[Links], lanes: Lanes, start: Ints) -> Fragment:
+    """Write the ends of arrows right behind the slices that they belong to, which is how viewers find those."""
+    ends: dict[int, str] = defaultdict(str)
+    number = 0
+    for found in links:
+        for source, target in zip(found.source.tolist(), found.target.tolist(), strict=True):
+            number += 1
+            ends[source] += _arrow_end('"s"', number, found.name, lanes, source, start)
+            ends[target] += _arrow_end('"f","bp":"e"', number, found.name, lanes, target, start)
+    index = np.full(len(start), -1)
+    index[list(ends)] = np.arange(len(ends))
+    return chosen(list(ends.values()), pa.array(index, mask=index < 0))
+
+
+def _arrow_end(phase: str, number: int, name: str, lanes: Lanes, row: int, start: Ints) -> str:
+    lane = lanes.lanes[lanes.of_row[row]]
+    whole, rest = divmod(int(start[row]), 1000)
+    return (
+        f',\n{{"ph":{phase},"id":{number},"cat":"{name}","name":"{name}",'
+        f'"pid":{lane.pid},"tid":{lane.tid},"ts":{whole}.{rest:03d}}}'
+    )

@@ -1,0 +1,7 @@
+"""Files and directories as runs: those of this package, and native traces through the backends' normalisers."""
+
+from __future__ import annotations
+
+from unified_profiler.readers.dispatch import read
+
+__all__ = ["read"]

@@ -1,0 +1,155 @@
+"""Chrome JSON that this package wrote, back to the traces it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.nesting import Ints
+from unified_profiler.model.records import TraceInfo
+from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, event_table
+from unified_profiler.model.storage import parse_record
+from unified_profiler.model.trace import Trace
+
+_JSON_TEXT = frozenset({"input_shapes", "input_types", "output_shapes", "output_types", "attributes"})
+_OUTSIDE_ARGS = frozenset({"name", "layer", "kind", "start_ns", "duration_ns"})
+_Decoded = TypeVar("_Decoded")
+
+
+class _Lane(msgspec.Struct):
+    pid: int
+    tid: int
+    columns: dict[str, Any]
+
+
+class _Own(msgspec.Struct):
+    traces: list[msgspec.Raw]
+    lanes: list[_Lane]
+
+
+class _Document(msgspec.Struct, rename={"base_ns": "baseTimeNanoseconds", "events": "traceEvents"}):
+    unified_profiler: _Own
+    base_ns: int
+    events: msgspec.Raw
+
+
+def _row_type() -> type[Any]:
+    """Return the struct of `args`: a field per column, absent ones None; JSON columns stay the text they are."""
+    fields: list[tuple[str, Any, Any]] = [("trace", int, 0)]
+    for field in EVENT_SCHEMA:
+        if field.name in _JSON_TEXT:
+            fields.append((field.name, msgspec.Raw, msgspec.Raw()))
+        elif pa.types.is_dictionary(field.type):
+            fields.append((field.name, str | None, None))
+        elif pa.types.is_floating(field.type):
+            fields.append((field.name, float | str | None, None))
+        else:
+            fields.append((field.name, int | None, None))
+    return msgspec.defstruct("_Row", fields, gc=False)
+
+
+_Row = _row_type()
+
+
+class _Event(msgspec.Struct, gc=False):
+    ph: str
+    name: str = ""
+    cat: str = ""
+    pid: int = 0
+    tid: int = 0
+    ts: float = 0.0
+    dur: float = 0.0
+    args: _Row | None = None  # type: ignore[valid-type]  # made from the schema above
+    row: _Row | None = None  # type: ignore[valid-type]
+
+
+def read_chrome(path: Path, text: bytes) -> list[Trace]:
+    """Read the traces of a file that `ChromeExporter` wrote.
+
+    Raises:
+        TraceFormatError: The text is damaged.
+        SchemaVersionError: A newer version wrote it.
+    """
+    document = _decode(path, text, _Document)
+    infos = [parse_record(path, bytes(info), TraceInfo) for info in document.unified_profiler.traces]
+    found = [event for event in _decode(path, bytes(document.events), list[_Event]) if event.ph in {"X", "i", "C"}]
+    try:
+        tables = _tables(found, document, len(infos))
+    except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+        msg = f"{path} is damaged: its events do not fit its header ({type(error).__name__}: {error})."
+        raise TraceFormatError(msg) from error
+    return [Trace(table, info) for table, info in zip(tables, infos, strict=True)]
+
+
+def _decode(path: Path, text: bytes, kind: type[_Decoded]) -> _Decoded:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        msg = f"{path} was written by unified_profiler, but is damaged or cut off: {error}"
+        raise TraceFormatError(msg) from error
+
+
+def _tables(events: Sequence[_Event], document: _Document, traces: int) -> list[EventTable]:
+    rows: list[Any] = [event.row if event.ph == "C" else event.args for event in events]
+    table = event_table(_columns(events, rows, document), rows=len(events))
+    trace, number = np.fromiter((row.trace for row in rows), np.int64, len(rows)), table.column("id").to_numpy()
+    of_trace = [np.flatnonzero(trace == index) for index in range(traces)]
+    _check(table, sum(map(len, of_trace)))
+    return [table.take(pa.array(members[np.argsort(number[members], kind="stable")])) for members in of_trace]
+
+
+def _check(table: EventTable, placed: int) -> None:
+    missing = [field.name for field in EVENT_SCHEMA if not field.nullable and table.column(field.name).null_count]
+    if missing or placed != len(table):
+        msg = f"events lack {missing}" if missing else f"{len(table) - placed} events belong to no trace"
+        raise ValueError(msg)
+
+
+def _columns(events: Sequence[_Event], rows: Sequence[Any], document: _Document) -> dict[str, Any]:
+    columns = {name: _column(name, rows) for name in EVENT_SCHEMA.names if name not in _OUTSIDE_ARGS}
+    lanes = document.unified_profiler.lanes
+    number = {(lane.pid, lane.tid): index for index, lane in enumerate(lanes)}
+    lane_of = pa.array([number[event.pid, event.tid] for event in events], pa.int32())
+    for name in {name for lane in lanes for name in lane.columns}:
+        values = pa.array([lane.columns.get(name) for lane in lanes], columns[name].type)
+        columns[name] = pc.coalesce(columns[name], values.take(lane_of))
+    return columns | {
+        "name": pa.array([event.name for event in events], pa.string()),
+        "layer": pa.array([event.cat.partition(",")[0] for event in events], pa.string()),
+        "kind": pa.array([event.cat.partition(",")[2] for event in events], pa.string()),
+        "start_ns": _nanoseconds([event.ts for event in events]) + document.base_ns,
+        "duration_ns": _nanoseconds([event.dur for event in events]),
+    }
+
+
+def _column(name: str, rows: Sequence[Any]) -> pa.Array:
+    kind = EVENT_SCHEMA.field(name).type
+    values = list(map(attrgetter(name), rows))
+    if name in _JSON_TEXT:
+        raw = list(map(bytes, values))
+        text = {value: _json_text(value) for value in set(raw)}
+        values = [text[value] for value in raw]
+    elif pa.types.is_floating(kind):
+        values = [None if value is None else float(value) for value in values]
+    return pa.array(values, pa.string() if pa.types.is_dictionary(kind) else kind)
+
+
+def _json_text(raw: bytes) -> str | None:
+    """Undo what the exporter did: arrays and objects stand for their own text, strings for text that is no JSON."""
+    if not raw:
+        return None
+    return msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()
+
+
+def _nanoseconds(microseconds: Sequence[float]) -> Ints:
+    """Floating point holds every nanosecond of the first hundred days after the base exactly."""
+    values: Ints = np.rint(np.array(microseconds, np.float64) * 1000).astype(np.int64)
+    return values

@@ -1,0 +1,104 @@
+"""`read`: finds out what a path is and hands it to whoever can read that."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from unified_profiler import registry
+from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.records import Manifest
+from unified_profiler.model.run import MANIFEST, STEPS, Run, is_run, read_run
+from unified_profiler.model.storage import parse_record, read_parquet
+from unified_profiler.readers.chrome import read_chrome
+from unified_profiler.readers.content import Opening, contents, look_into
+from unified_profiler.readers.native import read_native, recognised_by
+
+
+def read(path: str | os.PathLike[str]) -> Run:
+    """Read whatever holds traces.
+
+    Args:
+        path: One of
+
+            * a run directory, or the manifest, the steps or the directory of one of its ranks: the whole run;
+            * a directory of runs (the `output_dir` of a profiler): the run that was started last;
+            * a `.parquet` file: a run of that one trace;
+            * a `.json` or `.json.gz` file that `write` made: a run of the traces in it;
+            * a native trace of one of the backends' frameworks, written by any program: a run of one trace.
+
+    Raises:
+        TraceFormatError: The path does not exist, or is damaged, empty or of another kind.
+        SchemaVersionError: A newer version of this package wrote it.
+    """
+    place = Path(path)
+    if not place.exists():
+        msg = f"{place} does not exist. {_accepted()}"
+        raise TraceFormatError(msg)
+    return _read_directory(place) if place.is_dir() else _read_file(place)
+
+
+def _read_directory(path: Path) -> Run:
+    if is_run(path):
+        return read_run(path)
+    if path.name.startswith("rank-") and is_run(path.absolute().parent):
+        return read_run(path.absolute().parent)
+    runs = [folder for folder in path.iterdir() if folder.is_dir() and is_run(folder)]
+    if runs:
+        return read_run(max(runs, key=_started))
+    backend = recognised_by(path)
+    if backend is None:
+        names = sorted(entry.name for entry in path.iterdir())
+        found = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"
+        msg = f"The directory {path} holds no run; it holds {found}. {_accepted()}"
+        raise TraceFormatError(msg)
+    return Run(traces=(read_native(path, backend),))
+
+
+def _started(run: Path) -> tuple[int, str]:
+    """When a run was started; one without a readable manifest counts as older than any other."""
+    try:
+        manifest = min(run.glob(f"rank-*/{MANIFEST}"))
+        record: Manifest = parse_record(manifest, manifest.read_bytes(), Manifest)
+    except (ValueError, OSError):
+        return 0, run.name
+    return record.started_ns, run.name
+
+
+def _read_file(path: Path) -> Run:
+    run = path.absolute().parent.parent
+    if path.name in {MANIFEST, STEPS} and is_run(run):
+        return read_run(run)
+    opening = look_into(path)
+    if opening.is_parquet:
+        return Run(traces=(read_parquet(path),))
+    if opening.is_own_json:
+        return Run(traces=tuple(read_chrome(path, contents(opening))))
+    backend = recognised_by(path)
+    if backend is None:
+        msg = f"{path} is {_description(opening)}. {_accepted()}"
+        raise TraceFormatError(msg)
+    return Run(traces=(read_native(path, backend),))
+
+
+def _description(opening: Opening) -> str:
+    """Say what was found instead of a trace."""
+    if not opening.is_json:
+        return f"no trace: it begins with {opening.start[:16]!r}"
+    try:
+        document = msgspec.json.decode(contents(opening))
+    except (msgspec.DecodeError, RecursionError) as error:
+        return f"damaged JSON, perhaps cut off while it was written: {error}"
+    if isinstance(document, dict):
+        return f"JSON, but no trace: an object with the keys {sorted(document)[:8]}"
+    return f"JSON, but no trace: an array of {len(document)} elements"
+
+
+def _accepted() -> str:
+    backends = ", ".join(entry.name for entry in registry.known())
+    return (
+        "Expected a run directory or a directory of runs, a .parquet, .json or .json.gz file of unified_profiler, "
+        f"or a native trace of {backends}."
+    )

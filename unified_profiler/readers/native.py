@@ -1,0 +1,78 @@
+"""Traces that native profilers wrote, in this program or any other, through the backends' normalisers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from unified_profiler import registry
+from unified_profiler.model.assembly import assemble
+from unified_profiler.model.records import TraceInfo
+from unified_profiler.model.schema import EventTable, Layer
+from unified_profiler.model.text import storable
+from unified_profiler.model.trace import Trace
+from unified_profiler.spi import Backend, NativeCapture
+
+
+def recognised_by(path: Path) -> Backend | None:
+    """Return the backend whose native profiler wrote the file or directory, or None."""
+    found = (backend for backend in registry.backends().values() if backend.normaliser().recognises(path))
+    return next(found, None)
+
+
+def read_native(path: Path, backend: Backend) -> Trace:
+    """Read a native capture.
+
+    Raises:
+        TraceFormatError: It is damaged, empty or of another kind.
+    """
+    table = backend.normaliser().normalise(NativeCapture(backend=backend.name, files=(path,)))
+    said = _said(table)
+    events = assemble([table])
+    return Trace(events, _info(events, said, backend, path))
+
+
+def _said(table: EventTable) -> dict[str, Any]:
+    """Return what the native profiler said about the capture as a whole."""
+    text = (table.schema.metadata or {}).get(b"native")
+    said: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any]) if text else {}
+    return said
+
+
+def _info(events: EventTable, said: Mapping[str, Any], backend: Backend, path: Path) -> TraceInfo:
+    distributed = said.get("distributedInfo") or {}
+    first, last = _limits(events.column("step"))
+    return TraceInfo(
+        rank=_most_common(events.column("rank"), default=0),
+        world_size=distributed.get("world_size", 1),
+        host=_most_common(events.column("host"), default=""),
+        pid=_most_common(_on_threads(events).column("pid"), default=0),
+        frameworks={backend.framework: str(said.get("framework_version") or "")},
+        start_ns=_limits(events.column("start_ns"))[0] or 0,
+        end_ns=_limits(pc.add(events.column("start_ns"), events.column("duration_ns")))[1] or 0,
+        first_step=first,
+        last_step=last,
+        event_count=len(events),
+        source=storable(str(path)),
+        native={backend.name: dict(said)} if said else {},
+    )
+
+
+def _on_threads(events: EventTable) -> EventTable:
+    """Return the events of the framework itself: those of devices have the device's number for a process id."""
+    return events.filter(pc.equal(events.column("layer"), Layer.FRAMEWORK.value))
+
+
+def _limits(values: pa.ChunkedArray) -> tuple[int | None, int | None]:
+    found = pc.min_max(values).as_py()
+    return found["min"], found["max"]
+
+
+def _most_common(values: pa.ChunkedArray, *, default: Any) -> Any:
+    counts = values.drop_null().value_counts().to_pylist()
+    return max(counts, key=lambda count: count["counts"])["values"] if counts else default
