@@ -10,12 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unified_profiler.model.nesting import Ints
-from unified_profiler.model.schema import EventTable
+from unified_profiler.model.schema import JSON_COLUMNS, EventTable
 
 Fragment: TypeAlias = Callable[[Any], Any]
 """Takes an Arrow array of row numbers, returns the text of those rows, null where there is nothing to write."""
-
-_JSON_COLUMNS = frozenset({"input_shapes", "input_types", "output_shapes", "output_types", "attributes"})
 
 
 def joined(parts: Sequence[Fragment]) -> Fragment:
@@ -47,7 +45,7 @@ def member(events: EventTable, name: str, *, key: str | None = None) -> Fragment
     column, before = events.column(name).combine_chunks(), f',"{key or name}":'
     if not pa.types.is_dictionary(column.type):
         return lambda rows: pc.binary_join_element_wise(before, _numbers(column.take(rows)), "")
-    encode = embedded if name in _JSON_COLUMNS else quoted
+    encode = embedded if name in JSON_COLUMNS else quoted
     return chosen([before + encode(value) for value in column.dictionary.to_pylist()], column.indices)
 
 

@@ -94,6 +94,9 @@ COLUMNS: tuple[Column, ...] = (
     Column("attributes", TEXT, "JSON object of whatever else the native profiler said"),
 )
 
+JSON_COLUMNS = frozenset({"input_shapes", "input_types", "output_shapes", "output_types", "attributes"})
+"""Columns whose text is JSON."""
+
 EVENT_SCHEMA: pa.Schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in COLUMNS])
 
 _ZERO_BY_DEFAULT = frozenset({"id", "self_ns", "depth"})  # filled in by nesting

@@ -15,11 +15,10 @@ import pyarrow.compute as pc
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.records import TraceInfo
-from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, event_table
+from unified_profiler.model.schema import EVENT_SCHEMA, JSON_COLUMNS, EventTable, event_table
 from unified_profiler.model.storage import parse_record
 from unified_profiler.model.trace import Trace
 
-_JSON_TEXT = frozenset({"input_shapes", "input_types", "output_shapes", "output_types", "attributes"})
 _OUTSIDE_ARGS = frozenset({"name", "layer", "kind", "start_ns", "duration_ns"})
 _Decoded = TypeVar("_Decoded")
 
@@ -45,7 +44,7 @@ def _row_type() -> type[Any]:
     """Return the struct of `args`: a field per column, absent ones None; JSON columns stay the text they are."""
     fields: list[tuple[str, Any, Any]] = [("trace", int, 0)]
     for field in EVENT_SCHEMA:
-        if field.name in _JSON_TEXT:
+        if field.name in JSON_COLUMNS:
             fields.append((field.name, msgspec.Raw, msgspec.Raw()))
         elif pa.types.is_dictionary(field.type):
             fields.append((field.name, str | None, None))
@@ -133,7 +132,7 @@ def _columns(events: Sequence[_Event], rows: Sequence[Any], document: _Document)
 def _column(name: str, rows: Sequence[Any]) -> pa.Array:
     kind = EVENT_SCHEMA.field(name).type
     values = list(map(attrgetter(name), rows))
-    if name in _JSON_TEXT:
+    if name in JSON_COLUMNS:
         raw = list(map(bytes, values))
         text = {value: _json_text(value) for value in set(raw)}
         values = [text[value] for value in raw]
