@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unified_profiler.analysis import step_breakdown
+from unified_profiler.model.run import Run
+from unified_profiler.model.trace import Trace
+
+MakeTrace = Callable[..., Trace]
+
+
+def _step(number: int, start: int, end: int) -> dict[str, Any]:
+    name = f"step {number}"
+    return {"name": name, "kind": "step", "layer": "application", "framework": None, "step": number, "at": (start, end)}
+
+
+def _region(name: str, start: int, end: int) -> dict[str, Any]:
+    return {"name": name, "kind": "region", "layer": "application", "framework": None, "at": (start, end)}
+
+
+def test_time_is_split_between_operators_and_the_rest(make_trace: MakeTrace) -> None:
+    trace = make_trace(_step(3, 0, 100), {"at": (10, 40)}, {"at": (15, 30)}, {"at": (50, 60)})
+    (row,) = step_breakdown(trace)
+    assert (row.rank, row.cycle, row.step) == (0, 0, 3)
+    assert (row.wall_ns, row.op_ns, row.uncovered_ns) == (100, 40, 60)
+
+
+def test_threads_that_run_at_once_count_once(make_trace: MakeTrace) -> None:
+    trace = make_trace(_step(0, 0, 100), {"at": (10, 40)}, {"at": (20, 70), "tid": 2}, {"at": (90, 95), "tid": 3})
+    assert step_breakdown(trace).rows[0].op_ns == 65
+
+
+def test_a_moment_is_a_collective_before_a_copy_before_an_operator(make_trace: MakeTrace) -> None:
+    trace = make_trace(
+        _step(0, 0, 100),
+        {"at": (0, 60)},
+        {"kind": "collective", "at": (10, 30)},
+        {"kind": "copy", "device": "cuda:0", "pid": 0, "tid": 7, "at": (20, 50)},
+        {"kind": "kernel", "device": "cuda:0", "pid": 0, "tid": 8, "at": (55, 80)},
+    )
+    (row,) = step_breakdown(trace)
+    assert (row.collective_ns, row.copy_ns, row.op_ns, row.uncovered_ns) == (20, 20, 40, 20)
+
+
+def test_work_is_cut_at_the_borders_of_steps(make_trace: MakeTrace) -> None:
+    kernel = {"kind": "kernel", "device": "cuda:0", "pid": 0, "tid": 7, "at": (80, 230)}
+    trace = make_trace(_step(0, 0, 100), _step(1, 100, 200), _step(2, 200, 300), kernel)
+    assert [row.op_ns for row in step_breakdown(trace)] == [20, 100, 30]
+
+
+def test_regions_are_told_by_name(make_trace: MakeTrace) -> None:
+    trace = make_trace(_step(0, 0, 100), _region("forward", 0, 40), _region("loss", 30, 40), _region("forward", 50, 60))
+    assert step_breakdown(trace).rows[0].regions_ns == {"forward": 50, "loss": 10}
+
+
+def test_a_region_within_itself_counts_once(make_trace: MakeTrace) -> None:
+    trace = make_trace(_step(0, 0, 100), _region("block", 0, 40), _region("block", 10, 20))
+    assert step_breakdown(trace).rows[0].regions_ns == {"block": 40}
+
+
+def test_a_region_of_one_step_is_not_in_the_next(make_trace: MakeTrace) -> None:
+    trace = make_trace(_step(0, 0, 100), _region("setup", 0, 40), _step(1, 100, 200))
+    assert [row.regions_ns for row in step_breakdown(trace)] == [{"setup": 40}, {}]
+
+
+def test_memory_counters_and_frames_of_python_cover_nothing(make_trace: MakeTrace) -> None:
+    frame = {"kind": "runtime", "layer": "runtime", "at": (0, 90)}
+    trace = make_trace(_step(0, 0, 100), frame, {"kind": "counter", "at": (0, 50)}, {"kind": "memory", "at": (1, 1)})
+    assert step_breakdown(trace).rows[0].uncovered_ns == 100
+
+
+def test_ranks_and_cycles_are_kept_apart(make_trace: MakeTrace) -> None:
+    run = Run(
+        traces=[
+            make_trace(_step(0, 0, 100), {"at": (0, 10)}, rank=0),
+            make_trace(_step(0, 0, 100), {"at": (0, 20)}, rank=1),
+            make_trace(_step(5, 0, 100), {"at": (0, 30)}, rank=1, cycle=1),
+        ]
+    )
+    rows = [(row.rank, row.cycle, row.step, row.op_ns) for row in step_breakdown(run)]
+    assert rows == [(0, 0, 0, 10), (1, 0, 0, 20), (1, 1, 5, 30)]
+
+
+def test_a_trace_without_steps_says_so(make_trace: MakeTrace) -> None:
+    result = step_breakdown(make_trace({"at": (0, 10)}))
+    assert len(result) == 0
+    assert "call step()" in str(result)
+
+
+def test_an_empty_run_has_no_steps() -> None:
+    assert step_breakdown(Run(traces=())).rows == ()
+
+
+def test_regions_are_a_map_in_arrow(make_trace: MakeTrace) -> None:
+    table = step_breakdown(make_trace(_step(0, 0, 100), _region("a", 0, 5))).to_arrow()
+    assert table.schema.field("regions_ns").type == pa.map_(pa.string(), pa.int64())
+
+
+def test_the_printed_table_shows_regions_with_units(make_trace: MakeTrace) -> None:
+    trace = make_trace(_step(0, 0, 100_000), _region("forward", 0, 5000))
+    assert "forward 5.000us" in str(step_breakdown(trace))
+
+
+@pytest.mark.parametrize("name", ["'; drop table events; --", 'a"b', "a\nb", "🔥", ""])
+def test_hostile_region_names_are_only_names(make_trace: MakeTrace, name: str) -> None:
+    trace = make_trace(_step(0, 0, 100), _region(name, 0, 5))
+    assert step_breakdown(trace).rows[0].regions_ns == {name: 5}
+
+
+KINDS = ["op", "copy", "collective", "kernel", "region"]
+QUICK = settings(deadline=None, max_examples=30)  # the time of one example says nothing on a shared machine
+SPANS = st.lists(
+    st.tuples(st.integers(0, 300), st.integers(0, 80), st.sampled_from(KINDS), st.integers(1, 3)), max_size=30
+)
+
+
+@QUICK
+@given(spans=SPANS)
+def test_every_moment_counts_exactly_once(make_trace: MakeTrace, spans: list[tuple[int, int, str, int]]) -> None:
+    steps = [_step(0, 20, 120), _step(1, 120, 150), _step(2, 200, 280)]
+    rows = [{"kind": kind, "tid": 10 + tid, "at": (start, start + length)} for start, length, kind, tid in spans]
+    for row in step_breakdown(make_trace(*steps, *rows)):
+        start, end = steps[row.step]["at"]
+        busy: dict[int, set[str]] = {moment: set() for moment in range(start, end)}
+        for begin, length, kind, _ in spans:
+            for moment in range(max(begin, start), min(begin + length, end)):
+                busy[moment].add(kind)
+        collective = sum("collective" in kinds for kinds in busy.values())
+        copy = sum("copy" in kinds and "collective" not in kinds for kinds in busy.values())
+        idle = sum(not kinds - {"region"} for kinds in busy.values())
+        region = sum("region" in kinds for kinds in busy.values())
+        assert (row.collective_ns, row.copy_ns, row.uncovered_ns) == (collective, copy, idle)
+        assert row.op_ns + row.collective_ns + row.copy_ns + row.uncovered_ns == row.wall_ns == end - start
+        assert row.regions_ns == ({"op": region} if region else {})

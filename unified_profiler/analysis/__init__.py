@@ -1,0 +1,9 @@
+"""Pure functions from a Trace or a Run to a frozen Result. Their queries are the .sql files beside them."""
+
+from __future__ import annotations
+
+from unified_profiler.analysis.op_table import op_table
+from unified_profiler.analysis.step_breakdown import step_breakdown
+from unified_profiler.engine import Result, query
+
+__all__ = ["Result", "op_table", "query", "step_breakdown"]

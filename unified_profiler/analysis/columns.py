@@ -1,0 +1,41 @@
+"""Columns of event tables as numpy arrays, with repeated text as codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from unified_profiler.model.schema import EventTable
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A text column: one code per row, -1 where it is null."""
+
+    codes: Codes
+    values: list[str]
+
+    def where(self, holds: Callable[[str], bool]) -> Flags:
+        """Return the rows whose text the predicate holds for; it is asked once per distinct text, never for null."""
+        answers = np.array([*(holds(value) for value in self.values), False])
+        flags: Flags = answers[self.codes]
+        return flags
+
+
+def coded(events: EventTable, name: str) -> Coded:
+    """Return a text column."""
+    column = events.column(name).unify_dictionaries().combine_chunks()
+    return Coded(column.indices.fill_null(-1).to_numpy(zero_copy_only=False), column.dictionary.to_pylist())
+
+
+def ints(events: EventTable, name: str, *, null: int = -1) -> Ints:
+    """Return a column of whole numbers."""
+    values: Ints = events.column(name).fill_null(null).to_numpy().astype(np.int64, copy=False)
+    return values

@@ -1,0 +1,92 @@
+"""The table `calls` that the operator table's query groups: one row per call of an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from unified_profiler.analysis.columns import Flags, Ints, coded, ints
+from unified_profiler.analysis.op_tree import OpTree, op_tree
+from unified_profiler.model.schema import TEXT, EventTable, Kind, Layer
+
+_TELL_DEVICE_WORK_APART = frozenset({"name", "kind", "device"})
+"""Only where one of these is a key has device work rows of its own, beside the operators that launched it."""
+
+
+def op_calls(events: EventTable, *, keys: Sequence[str], regions: bool) -> pa.Table:
+    """Return the calls of one trace with their keys and measures.
+
+    Grouped by name, every call counts, as in torch. In other groups only the outermost of nested calls counts, since
+    its time holds that of the others.
+    """
+    by_name = "name" in keys
+    tree = op_tree(events, regions=regions, merge_duplicates=by_name)
+    apart = bool(_TELL_DEVICE_WORK_APART.intersection(keys))
+    shown = _shown(events, tree, regions=regions)
+    shown |= tree.on_device if apart else tree.on_device & (tree.launcher < 0)
+    counted = shown if by_name else _outermost(events, shown, keys)
+    measures = _measures(events, tree, counted)
+    self_device = measures["self_device_ns"]
+    measures["work_ns"] = np.where(tree.on_device, self_device, 0) if apart else self_device
+    columns = {name: pa.array(values) for name, values in measures.items()}
+    table = pa.table({**{name: events.column(name) for name in keys}, **columns})
+    return table if shown.all() else table.filter(pa.array(shown))
+
+
+def _shown(events: EventTable, tree: OpTree, *, regions: bool) -> Flags:
+    """Flag operators, collectives, copies, calls of a device's runtime and spans that the framework itself names.
+
+    Spans of the user are shown on request, frames of Python never.
+    """
+    kind = coded(events, "kind")
+    calls = kind.where({Kind.OP.value, Kind.COLLECTIVE.value, Kind.KERNEL.value, Kind.COPY.value}.__contains__)
+    launches = kind.where(Kind.RUNTIME.value.__eq__) & (ints(events, "correlation_id") >= 0)
+    spans = kind.where({Kind.REGION.value, Kind.STEP.value}.__contains__)
+    if not regions:
+        spans &= coded(events, "layer").where(Layer.FRAMEWORK.value.__eq__)
+    return tree.node & (calls | launches | spans)
+
+
+def _measures(events: EventTable, tree: OpTree, counted: Flags) -> dict[str, Ints]:
+    """Own quantities of every call; whole ones only of those that count, lest nested calls add up twice."""
+    work = np.where(tree.on_device, ints(events, "duration_ns"), 0)
+    return {
+        "counted": counted.astype(np.int64),
+        "self_cpu_ns": tree.cpu.own,
+        "cpu_ns": tree.cpu.total * counted,
+        "self_device_ns": tree.device.own + work,
+        "device_ns": (tree.device.total + work) * counted,
+        "self_cpu_bytes": tree.cpu_memory.own,
+        "cpu_bytes": tree.cpu_memory.total * counted,
+        "self_device_bytes": tree.device_memory.own,
+        "device_bytes": tree.device_memory.total * counted,
+        "flops": ints(events, "flops", null=0),
+    }
+
+
+def _outermost(events: EventTable, shown: Flags, keys: Sequence[str]) -> Flags:
+    """Flag the calls that do not lie within another one of their group on the same thread."""
+    rows = np.flatnonzero(shown)
+    start = ints(events, "start_ns")[rows]
+    end = start + ints(events, "duration_ns")[rows]
+    group = _groups(events, rows, [*keys, "pid", "tid"])
+    order = np.lexsort((-end, start, group))
+    reach = end[order] - start.min(initial=0)
+    span = int(reach.max(initial=0)) + 1
+    reach = np.maximum.accumulate(reach + group[order] * span)[:-1] - group[order][1:] * span + start.min(initial=0)
+    flags = np.zeros(len(shown), np.bool_)
+    flags[rows[order]] = np.append(True, start[order][1:] >= reach)[: len(rows)]
+    return flags
+
+
+def _groups(events: EventTable, rows: Ints, keys: Sequence[str]) -> Ints:
+    """Number the distinct combinations of keys."""
+    group = np.zeros(len(rows), np.int64)
+    for key in keys:
+        text = events.schema.field(key).type == TEXT
+        values = coded(events, key).codes if text else ints(events, key)
+        distinct, number = np.unique(values[rows], return_inverse=True)
+        group = np.unique(group * len(distinct) + number, return_inverse=True)[1]
+    return group

@@ -1,0 +1,170 @@
+"""The operator table: torch's columns and sort keys, for the events of every framework."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from unified_profiler.analysis.op_calls import op_calls
+from unified_profiler.analysis.sql import load
+from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
+from unified_profiler.engine.rendering import format_time
+from unified_profiler.errors import ConfigurationError
+from unified_profiler.model.schema import empty_table
+
+GROUPINGS: Mapping[str, tuple[str, ...]] = {
+    "name": ("name",),
+    "shapes": ("name", "input_shapes"),
+    "op": ("op",),
+    "origin": ("origin",),
+    "module": ("module",),
+    "direction": ("direction",),
+    "kind": ("kind",),
+    "layer": ("layer",),
+    "framework": ("framework",),
+    "thread": ("thread", "tid"),
+    "device": ("device",),
+    "stack": ("stack",),
+    "step": ("step",),
+    "cycle": ("cycle",),
+    "rank": ("rank",),
+    "host": ("host",),
+}
+"""What calls can be grouped by, and the columns it stands for."""
+
+MEASURES: Mapping[str, str] = {
+    "self_cpu_share": "Self CPU %",
+    "self_cpu_ns": "Self CPU",
+    "cpu_share": "CPU total %",
+    "cpu_ns": "CPU total",
+    "cpu_average_ns": "CPU time avg",
+    "self_device_ns": "Self device",
+    "self_device_share": "Self device %",
+    "device_ns": "Device total",
+    "device_average_ns": "Device time avg",
+    "cpu_bytes": "CPU Mem",
+    "self_cpu_bytes": "Self CPU Mem",
+    "device_bytes": "Device Mem",
+    "self_device_bytes": "Self device Mem",
+    "call_count": "# of Calls",
+    "flops": "FLOPs",
+}
+"""The measured columns and what the printed table calls them."""
+
+_TORCH_NAMES = {
+    "count": "call_count",
+    "key": "name",
+    "cpu_time": "cpu_average_ns",
+    "cpu_time_total": "cpu_ns",
+    "self_cpu_time_total": "self_cpu_ns",
+    "cpu_memory_usage": "cpu_bytes",
+    "self_cpu_memory_usage": "self_cpu_bytes",
+} | {
+    f"{prefix}{device}_{torch}": f"{prefix}device_{ours}"
+    for device in ("device", "cuda", "xpu", "npu", "privateuse1")
+    for prefix in ("", "self_")
+    for torch, ours in (("time_total", "ns"), ("memory_usage", "bytes"))
+}
+_TORCH_NAMES |= {f"{device}_time": "device_average_ns" for device in ("device", "cuda", "xpu", "npu", "privateuse1")}
+
+_ALWAYS = frozenset({"self_cpu_share", "self_cpu_ns", "cpu_share", "cpu_ns", "cpu_average_ns", "call_count"})
+_NEEDED_BY = {"self_device_share": "device_ns", "self_device_ns": "device_ns", "device_average_ns": "device_ns"}
+
+
+def op_table(
+    source: Source,
+    *,
+    by: str | Sequence[str] = "name",
+    sort_by: str | None = None,
+    row_limit: int | None = None,
+    regions: bool = False,
+    engine: Engine | None = None,
+) -> Result:
+    """Sum up the calls of operators in groups, as `key_averages().table()` does in torch.
+
+    Rows are operators, collectives, spans that the framework itself names (such as the optimizer's step), calls of a
+    device's runtime, and the device's kernels and copies. Per name, calls, total and self times equal torch's; frames
+    of Python are in the tree of calls, hence not in an operator's self time, but have no row. Device time and memory
+    of an operator are those of the work it launched and of the allocations made within it. Grouped by anything but
+    name, the calls and totals of a group are those of its outermost calls, and device work counts for the operators
+    that launched it.
+
+    Args:
+        source: A Trace or a Run; of a run, all ranks and cycles together unless grouped by them.
+        by: One or several of `GROUPINGS`: name, shapes (name and input shapes), op, origin, direction, module, step...
+        sort_by: A column of the result, or torch's name of it such as `cpu_time_total` or `self_cuda_time_total`;
+            largest first, text and steps in order. Self CPU time if not given.
+        row_limit: The most rows to give; shares are still of the whole.
+        regions: Whether steps and regions have rows too, as user annotations have in torch's table.
+        engine: What executes the query; the embedded DuckDB if not given.
+
+    Raises:
+        ConfigurationError: Something else was given for `by`, `sort_by` or `row_limit`.
+    """
+    keys = _keys(by)
+    order = _order(sort_by or "self_cpu_ns", keys)
+    _check_limit(row_limit)
+    tables = [trace.events for trace in traces_of(source)] or [empty_table()]
+    calls = pa.concat_tables([op_calls(events, keys=keys, regions=regions) for events in tables])
+    sql = load("op_table", keys=", ".join(keys), order=order)
+    table = (engine or DuckDBEngine()).run(sql, tables={"calls": calls})
+    headings = {**{key: key.replace("_", " ").capitalize() for key in keys}, **_measured(table)}
+    return Result(table=table.slice(0, row_limit), headings=headings, footer=_footer(calls))
+
+
+def _keys(by: str | Sequence[str]) -> tuple[str, ...]:
+    names = (by,) if isinstance(by, str) else tuple(by)
+    if not names:
+        msg = f"`by` must name at least one of {', '.join(GROUPINGS)}; found nothing."
+        raise ConfigurationError(msg)
+    columns = [column for name in names for column in _chosen("by", name, GROUPINGS)]
+    return tuple(dict.fromkeys(columns))
+
+
+def _order(sort_by: str, keys: tuple[str, ...]) -> str:
+    own = {name: name for name in (*keys, *MEASURES)}
+    column = _chosen("sort_by", sort_by, {**_TORCH_NAMES, **own})
+    if column not in own:
+        msg = f"`sort_by` = {sort_by!r} needs the column {column}, which is not a key here: the keys are {keys}."
+        raise ConfigurationError(msg)
+    first = f"{column} desc nulls last" if column in MEASURES else f"{column} asc nulls last"
+    return ", ".join([first, *(f"{key} asc nulls last" for key in keys if key != column)])
+
+
+_Choice = TypeVar("_Choice")
+
+
+def _chosen(option: str, name: str, choices: Mapping[str, _Choice]) -> _Choice:
+    if name in choices:
+        return choices[name]
+    close = get_close_matches(str(name), choices, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    msg = f"`{option}` must be one of {', '.join(choices)}; found {name!r}.{hint}"
+    raise ConfigurationError(msg)
+
+
+def _check_limit(row_limit: object) -> None:
+    if row_limit is None or (isinstance(row_limit, int) and row_limit >= 0):
+        return
+    msg = f"`row_limit` must be a whole number of at least 0, or None for all rows; found {row_limit!r}."
+    raise ConfigurationError(msg)
+
+
+def _measured(table: pa.Table) -> dict[str, str]:
+    """Leave out of the printed table what was not recorded."""
+    present = {name: name in _ALWAYS or _has_values(table, _NEEDED_BY.get(name, name)) for name in MEASURES}
+    return {name: heading for name, heading in MEASURES.items() if present[name]}
+
+
+def _has_values(table: pa.Table, name: str) -> bool:
+    return bool(pc.any(pc.not_equal(table.column(name), 0)).as_py())
+
+
+def _footer(calls: pa.Table) -> tuple[str, ...]:
+    cpu, device = (pc.sum(calls.column(name)).as_py() or 0 for name in ("self_cpu_ns", "work_ns"))
+    lines = (f"Self CPU time total: {format_time(cpu)}", f"Self device time total: {format_time(device)}")
+    return lines if device else lines[:1]

@@ -1,0 +1,39 @@
+-- Calls of operators in groups. `calls` has one row per call; `counted` is 0 where a call lies within another one of
+-- its group, and the whole times and bytes of such a call are 0. `work_ns` is device work, each piece once.
+with
+groups as (
+    select
+        {keys},
+        sum(self_cpu_ns) as self_cpu_ns,
+        sum(cpu_ns) as cpu_ns,
+        sum(self_device_ns) as self_device_ns,
+        sum(device_ns) as device_ns,
+        sum(work_ns) as work_ns,
+        sum(cpu_bytes) as cpu_bytes,
+        sum(self_cpu_bytes) as self_cpu_bytes,
+        sum(device_bytes) as device_bytes,
+        sum(self_device_bytes) as self_device_bytes,
+        sum(counted) as call_count,
+        sum(flops) as flops
+    from calls
+    group by {keys}
+)
+select
+    {keys},
+    self_cpu_ns / nullif(sum(self_cpu_ns) over (), 0) as self_cpu_share,
+    cast(self_cpu_ns as bigint) as self_cpu_ns,
+    cpu_ns / nullif(sum(self_cpu_ns) over (), 0) as cpu_share,
+    cast(cpu_ns as bigint) as cpu_ns,
+    cpu_ns / nullif(call_count, 0) as cpu_average_ns,
+    cast(self_device_ns as bigint) as self_device_ns,
+    self_device_ns / nullif(sum(work_ns) over (), 0) as self_device_share,
+    cast(device_ns as bigint) as device_ns,
+    device_ns / nullif(call_count, 0) as device_average_ns,
+    cast(cpu_bytes as bigint) as cpu_bytes,
+    cast(self_cpu_bytes as bigint) as self_cpu_bytes,
+    cast(device_bytes as bigint) as device_bytes,
+    cast(self_device_bytes as bigint) as self_device_bytes,
+    cast(call_count as bigint) as call_count,
+    cast(flops as bigint) as flops
+from groups
+order by {order}

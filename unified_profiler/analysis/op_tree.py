@@ -1,0 +1,164 @@
+"""The tree of operator calls of one trace, and sums over its branches.
+
+It differs from the tree of all events: the facade's spans, API calls and memory records are no nodes in it, so that
+self times are those of the native profiler. Device time counts for the operator that launched the work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unified_profiler.analysis.columns import Codes, Flags, Ints, coded, ints
+from unified_profiler.model.schema import EventTable, Kind
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A quantity of each node: its own, and with all below it."""
+
+    own: Ints
+    total: Ints
+
+
+@dataclass(frozen=True)
+class OpTree:
+    """One entry per event of the trace; zero or false where the event is no node."""
+
+    node: Flags
+    on_device: Flags
+    """Work of an accelerator; it stands outside the tree of its host."""
+    launcher: Ints
+    """Row of the operator that launched this work of an accelerator, -1 where it is not known."""
+    cpu: Branch
+    device: Branch
+    cpu_memory: Branch
+    device_memory: Branch
+
+
+def op_tree(events: EventTable, *, regions: bool = False, merge_duplicates: bool = True) -> OpTree:
+    """Build the tree of one trace.
+
+    Args:
+        events: The events of one trace, nested.
+        regions: Whether the facade's steps and regions are nodes too. Those of native profilers always are, since
+            they are in the native profilers' own tables.
+        merge_duplicates: Whether a call that is the only child of a call of the same name is a part of that call
+            and no node, as in torch.
+    """
+    kinds = _Kinds.of(events, regions=regions)
+    node, parent = kinds.node, _parent_rows(events)
+    parent = _nearest(parent, parent=parent, wanted=node)
+    if merge_duplicates:
+        node = node & ~_duplicates(coded(events, "name").codes, parent, node)
+        parent = _nearest(parent, parent=parent, wanted=node)
+    launcher = _launchers(events, kinds, parent=parent, wanted=node & kinds.launches)
+    duration = ints(events, "duration_ns")
+    size = np.where(kinds.memory, ints(events, "bytes", null=0), 0)
+    return OpTree(
+        node=node,
+        on_device=kinds.on_device,
+        launcher=launcher,
+        cpu=Branch(own=_self_time(duration, parent, node), total=np.where(node, duration, 0)),
+        device=_branch(np.where(kinds.on_device, duration, 0), launcher, parent),
+        cpu_memory=_branch(np.where(kinds.foreign, 0, size), parent, parent),
+        device_memory=_branch(np.where(kinds.foreign, size, 0), parent, parent),
+    )
+
+
+@dataclass(frozen=True)
+class _Kinds:
+    node: Flags
+    on_device: Flags
+    foreign: Flags
+    runtime: Flags
+    launches: Flags
+    memory: Flags
+
+    @classmethod
+    def of(cls, events: EventTable, *, regions: bool) -> _Kinds:
+        kind = coded(events, "kind")
+
+        def of_kind(*wanted: Kind) -> Flags:
+            return kind.where({k.value for k in wanted}.__contains__)
+
+        foreign = coded(events, "device").where(lambda name: not name.startswith("cpu"))
+        on_device = foreign & of_kind(Kind.KERNEL, Kind.COPY, Kind.COLLECTIVE)
+        runtime = of_kind(Kind.RUNTIME) & ~foreign
+        calls = runtime | (of_kind(Kind.OP, Kind.COLLECTIVE, Kind.KERNEL, Kind.COPY) & ~on_device)
+        spans = of_kind(Kind.REGION, Kind.STEP, Kind.MODULE) & ~foreign
+        if not regions:
+            spans &= coded(events, "framework").codes >= 0
+        return cls(
+            node=calls | spans,
+            on_device=on_device,
+            foreign=foreign,
+            runtime=runtime,
+            launches=calls & ~runtime,
+            memory=of_kind(Kind.MEMORY),
+        )
+
+
+def _parent_rows(events: EventTable) -> Ints:
+    ids, parents = ints(events, "id"), ints(events, "parent_id")
+    if np.array_equal(ids, np.arange(len(ids))):
+        return parents
+    order = np.argsort(ids, kind="stable")
+    place = np.minimum(np.searchsorted(ids[order], parents), len(ids) - 1)
+    return np.where(parents >= 0, order[place], -1)
+
+
+def _nearest(start: Ints, *, parent: Ints, wanted: Flags) -> Ints:
+    """Climb from each start until a wanted row is reached."""
+    found = start.copy()
+    rows = np.flatnonzero(found >= 0)
+    while len(rows := rows[~wanted[found[rows]]]):
+        found[rows] = parent[found[rows]]
+        rows = rows[found[rows] >= 0]
+    return found
+
+
+def _self_time(duration: Ints, parent: Ints, node: Flags) -> Ints:
+    children = np.flatnonzero(node & (parent >= 0))
+    spent = np.bincount(parent[children], weights=duration[children], minlength=len(duration))
+    return np.where(node, duration - spent.astype(np.int64), 0)
+
+
+def _duplicates(name: Codes, parent: Ints, node: Flags) -> Flags:
+    children = np.flatnonzero(node & (parent >= 0))
+    above = parent[children]
+    only = np.bincount(above, minlength=len(name))[above] == 1
+    flags = np.zeros(len(name), np.bool_)
+    flags[children] = only & (name[above] == name[children])
+    return flags
+
+
+def _launchers(events: EventTable, kinds: _Kinds, *, parent: Ints, wanted: Flags) -> Ints:
+    """Find the operator that launched each piece of device work: it encloses the call of the same correlation id."""
+    launcher = np.full(len(parent), -1, np.int64)
+    correlation = ints(events, "correlation_id")
+    work = np.flatnonzero(kinds.on_device & (correlation >= 0))
+    calls = np.flatnonzero(kinds.node & (correlation >= 0))
+    if not len(work) or not len(calls):
+        return launcher
+    calls = calls[np.lexsort((~kinds.runtime[calls], correlation[calls]))]
+    place = calls[np.minimum(np.searchsorted(correlation[calls], correlation[work]), len(calls) - 1)]
+    known = correlation[place] == correlation[work]
+    launcher[work[known]] = place[known]
+    return _nearest(launcher, parent=parent, wanted=wanted)
+
+
+def _branch(amount: Ints, owner: Ints, parent: Ints) -> Branch:
+    """Give each amount to its owner and, for the total, to everything above the owner as well."""
+    own = np.zeros(len(amount), np.int64)
+    given = np.flatnonzero((amount != 0) & (owner >= 0))
+    np.add.at(own, owner[given], amount[given])
+    total = own.copy()
+    source = np.flatnonzero(own)
+    above = parent[source]
+    while len(reached := np.flatnonzero(above >= 0)):
+        source, above = source[reached], above[reached]
+        np.add.at(total, above, own[source])
+        above = parent[above]
+    return Branch(own=own, total=total)

@@ -1,0 +1,98 @@
+"""The default engine: DuckDB inside this process, over Arrow tables that are not copied.
+
+Every query runs in a database of its own that is locked before it sees any SQL: no files, network, extensions,
+settings or Python variables, one SELECT at a time. Nothing here is loaded before the first query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from unified_profiler.errors import QueryError
+
+if TYPE_CHECKING:
+    import duckdb
+
+_LOCKED = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",  # a query must not see the variables of its caller
+    "temp_directory": "",  # without it a large query spills into the working directory
+    "lock_configuration": "true",
+}
+
+
+class DuckDBEngine:
+    """Executes queries with the embedded DuckDB."""
+
+    def run(self, sql: str, *, tables: Mapping[str, pa.Table]) -> pa.Table:
+        """Return the rows that the query selects from the tables.
+
+        Raises:
+            QueryError: The query is wrong, is no SELECT, or reaches for something else than the tables.
+        """
+        import duckdb
+
+        with duckdb.connect(":memory:", config=dict(_LOCKED)) as connection:
+            for name, table in tables.items():
+                connection.register(name, table)
+            try:
+                found = connection.sql(_single_select(connection, sql)).to_arrow_table()
+            except duckdb.Error as error:
+                raise QueryError(_explain(error, tables)) from error
+        return _with_plain_integers(found)
+
+
+def _single_select(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
+    import duckdb
+
+    statements = connection.extract_statements(_checked(sql))
+    kinds = [statement.type for statement in statements]
+    if kinds == [duckdb.StatementType.SELECT]:
+        return statements[0]
+    found = ", ".join(kind.name for kind in kinds) or "nothing"
+    msg = f"A query must be a single SELECT (or WITH ... SELECT) statement; found {found}. Queries only read."
+    raise QueryError(msg)
+
+
+def _checked(sql: object) -> str:
+    if not isinstance(sql, str):
+        msg = f"A query must be text; found {type(sql).__name__}."
+        raise QueryError(msg)
+    try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        msg = f"A query must be valid Unicode text: {error}."
+        raise QueryError(msg) from error
+    return sql
+
+
+def _explain(error: duckdb.Error, tables: Mapping[str, pa.Table]) -> str:
+    """Give DuckDB's message, and the names there are to choose from."""
+    import duckdb
+
+    text = str(error).strip()
+    if isinstance(error, duckdb.PermissionException):
+        return f"{text}\nQueries see the tables {', '.join(tables)} and nothing outside them."
+    if isinstance(error, duckdb.CatalogException):
+        return f"{text}\nThe tables are: {', '.join(tables)}."
+    if isinstance(error, duckdb.BinderException):
+        columns = "\n".join(f"The columns of {name} are: {', '.join(t.column_names)}." for name, t in tables.items())
+        return f"{text}\n{columns}"
+    return text
+
+
+def _with_plain_integers(table: pa.Table) -> pa.Table:
+    """DuckDB sums integers to 128 bits, which Arrow calls decimals: give integers where they fit."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type) and field.type.scale == 0:
+            try:
+                column = table.column(index).cast(pa.int64())
+            except pa.ArrowInvalid:
+                continue
+            table = table.set_column(index, field.name, column)
+    return table

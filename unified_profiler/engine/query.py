@@ -1,0 +1,29 @@
+"""The user's own SQL over a trace or a run."""
+
+from __future__ import annotations
+
+from unified_profiler.engine.embedded import DuckDBEngine
+from unified_profiler.engine.protocol import Engine
+from unified_profiler.engine.result import Result
+from unified_profiler.engine.source import Source, tables_of
+
+
+def query(source: Source, sql: str, *, engine: Engine | None = None) -> Result:
+    """Run a SELECT over the events of a trace or of all traces of a run.
+
+    The table `events` has the columns of the event schema; in a run, ids are unique only within one `rank` and
+    `cycle`. A run that was read from a directory also has the table `steps`: every step, recorded or not. Queries
+    only read, and reach nothing but these tables.
+
+    Args:
+        source: A Trace or a Run.
+        sql: One SELECT statement in DuckDB's dialect.
+        engine: What executes it; the embedded DuckDB if not given.
+
+    Raises:
+        QueryError: The query is wrong, is no SELECT, or reaches for something else than the tables.
+
+    Example:
+        >>> query(trace, "select name, sum(self_ns) as self_ns from events group by 1 order by 2 desc limit 5")
+    """
+    return Result(table=(engine or DuckDBEngine()).run(sql, tables=tables_of(source)))
