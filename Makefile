@@ -1,0 +1,97 @@
+# Every target makes what it needs: a virtual environment in .venv, pinned dependencies, and the package itself,
+# built as a wheel and installed from it, so that tests and demonstration run what users get.
+#
+#   make demo                     profile a real training and show what came out
+#   make test                     lint, types, architecture and all tests
+#   make bench                    compare with the native profilers
+#   make lint | docs | clean
+#   make editable                 work on the code: install the tree itself instead of the wheel
+#   make demo FRAMEWORKS=torch    only some of the frameworks
+
+PYTHON ?= python3
+VENV ?= .venv
+FRAMEWORKS ?= torch
+PYTEST ?=
+
+comma := ,
+empty :=
+space := $(empty) $(empty)
+FRAMEWORK_LIST := $(subst $(comma),$(space),$(FRAMEWORKS))
+EXTRAS := $(subst $(space),$(comma),$(strip $(FRAMEWORK_LIST) view dev))
+
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+TOOLS := $(STAMPS)/tools
+WHEEL := $(STAMPS)/wheel
+ENVIRONMENT := $(STAMPS)/environment-$(subst $(comma),-,$(EXTRAS))
+INSTALLED := $(STAMPS)/installed
+# Folders count as well as files, so that a deleted file makes a new wheel too.
+SOURCES := $(shell find unified_profiler backends -name __pycache__ -prune -o -print) pyproject.toml README.md LICENSE
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench lint docs clean editable browser
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+demo: $(INSTALLED)
+	@$(foreach framework,$(FRAMEWORK_LIST),$(BIN)/python examples/demo.py $(framework) &&) true
+
+test: lint $(INSTALLED) browser
+	UNIFIED_PROFILER_TEST_INSTALLED=1 $(BIN)/pytest $(PYTEST)
+
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks
+
+lint: $(ENVIRONMENT)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PYTHONPATH=.:backends $(BIN)/lint-imports
+
+docs: $(ENVIRONMENT)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The documentation is in site/index.html"
+
+clean:
+	rm -rf build dist site demo-profile .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV)
+
+editable: $(ENVIRONMENT)
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	rm -f $(INSTALLED)
+
+# The browser that checks exported traces in the Perfetto UI. Its absence is said, never hidden.
+browser:
+	@if command -v chromium >/dev/null; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing chromium for the browser tests"; \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
+	fi; \
+	command -v chromium >/dev/null || { \
+	  echo "################################################################################"; \
+	  echo "# There is no chromium here and it could not be installed: THE BROWSER TESTS    #"; \
+	  echo "# WILL NOT RUN. Install it with your system's package manager to run them.      #"; \
+	  echo "################################################################################"; }
+
+$(TOOLS): constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	$(PIP) install --quiet --constraint constraints.txt build hatchling
+	@mkdir -p $(STAMPS) && touch $@
+
+$(WHEEL): $(SOURCES) | $(TOOLS)
+	@rm -rf build/wheel && mkdir -p build
+	$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel . >build/wheel.log 2>&1 || { cat build/wheel.log; exit 1; }
+	@touch $@
+
+$(ENVIRONMENT): pyproject.toml constraints.txt | $(WHEEL)
+	@echo "Installing $(EXTRAS) into $(VENV); the first time this takes a few minutes"
+	$(PIP) install --quiet --constraint constraints.txt "$$(echo build/wheel/*.whl)[$(EXTRAS)]"
+	@touch $@
+
+$(INSTALLED): $(WHEEL) | $(ENVIRONMENT)
+	$(PIP) install --quiet --no-deps --force-reinstall build/wheel/*.whl
+	@touch $@

@@ -1,0 +1,69 @@
+"""The demonstration: profiles examples/train_<framework>.py without changing it, then shows what can be done with it.
+
+Every command is printed before it runs, so that it can be typed again.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.panel import Panel
+
+EXAMPLES = Path(os.path.relpath(Path(__file__).parent))
+QUESTION = (
+    "select layer, kind, count(*) as events, sum(self_ns) as self_ns from events group by all order by self_ns desc"
+)
+
+console = Console(highlight=False)
+
+
+def main() -> None:
+    """Show everything for one framework, named on the command line."""
+    framework = sys.argv[1] if len(sys.argv) > 1 else "torch"
+    output = Path("demo-profile") / framework
+    shutil.rmtree(output, ignore_errors=True)
+    script, quickstart = EXAMPLES / f"train_{framework}.py", EXAMPLES / f"quickstart_{framework}.py"
+    run, exported = str(output / "run"), str(output / "trace.json.gz")
+
+    _title("What can be recorded here")
+    _command("doctor", "--output-dir", run)
+    _title(f"A script as it stands: {script}")
+    _command("run", "--output-dir", run, "--record-shapes", str(script), "--", "--steps", "8")
+    _title("Where the time of each step went")
+    _command("table", run, "--steps")
+    _title("Any question, in SQL")
+    _command("query", run, QUESTION)
+    _title("For the Perfetto UI and chrome://tracing")
+    _command("export", run, exported)
+    if quickstart.is_file():
+        _title(f"The Profiler in your own code: {quickstart}")
+        _show_and_run(["python", str(quickstart), str(output / "quickstart")], program=[sys.executable])
+    console.print(Panel(f"Traces are in [bold]{output}[/bold]; open [bold]{exported}[/bold] in the Perfetto UI."))
+
+
+def _title(text: str) -> None:
+    console.print()
+    console.rule(f"[bold cyan]{text}", align="left")
+
+
+def _command(*arguments: str) -> None:
+    _show_and_run(["unified-profiler", *arguments], program=[str(Path(sys.executable).with_name("unified-profiler"))])
+
+
+def _show_and_run(shown: list[str], *, program: list[str]) -> None:
+    console.print(f"$ {shlex.join(shown)}", style="green", markup=False, soft_wrap=True)
+    quiet = {"KINETO_LOG_LEVEL": "6"}  # torch's Kineto announces each start and stop on stderr
+    environment = {**quiet, **os.environ, "COLUMNS": str(console.width)}
+    result = subprocess.run([*program, *shown[1:]], check=False, env=environment)  # noqa: S603  our own commands
+    if result.returncode:
+        sys.exit(result.returncode)
+
+
+if __name__ == "__main__":
+    main()
