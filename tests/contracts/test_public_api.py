@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+import unified_profiler
+
+PUBLIC = [
+    "Phase",
+    "Profiler",
+    "Run",
+    "Schedule",
+    "Slot",
+    "Trace",
+    "UnifiedProfilerError",
+    "__version__",
+    "op_table",
+    "query",
+    "read",
+    "schedule",
+    "step_breakdown",
+    "write",
+]
+
+
+def test_the_public_names_are_these_and_no_others() -> None:
+    assert unified_profiler.__all__ == PUBLIC
+
+
+def test_every_public_name_is_there() -> None:
+    assert all(getattr(unified_profiler, name) is not None for name in PUBLIC)
+
+
+def test_dir_lists_the_public_names() -> None:
+    assert dir(unified_profiler) == sorted(PUBLIC)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    name = "Session"
+    with pytest.raises(AttributeError, match="no attribute 'Session'"):
+        getattr(unified_profiler, name)

@@ -1,0 +1,69 @@
+"""A user's program, which mypy checks strictly: every public name, used as documented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import unified_profiler as up
+from unified_profiler.errors import BackendError, QueryError
+
+
+def say(trace: up.Trace) -> None:
+    print(trace.info.rank, trace.info.complete, len(trace))
+
+
+def phase_of(step: int) -> up.Phase:
+    return up.Phase.RECORD if step % 10 == 0 else up.Phase.IDLE
+
+
+plan: up.Schedule = up.schedule(wait=1, warmup=1, active=3, repeat=2, skip_first=1, skip_first_wait=0)
+slot: up.Slot = plan.at(3)
+phase: up.Phase = slot.phase
+version: str = up.__version__
+
+with up.Profiler(
+    schedule=plan,
+    output_dir=Path("profile"),
+    backend="auto",
+    on_trace_ready=[say],
+    level=2,
+    record_shapes=True,
+    profile_memory=True,
+    with_stack=False,
+    with_flops=True,
+    keep_native=False,
+    native_options={"torch": {"acc_events": True}},
+    strict=False,
+) as profiler:
+    for _ in range(10):
+        with profiler.region("forward", meta={"batch": 16}):
+            pass
+        profiler.region_begin("backward")
+        profiler.region_end("backward")
+        profiler.step()
+
+
+@profiler.region("validation")
+def validate(batches: int) -> float:
+    return float(batches)
+
+
+@up.Profiler(schedule=phase_of, output_dir="profile", on_trace_ready=say, backend=["torch"])
+def train(steps: int, *, rate: float = 0.1) -> float:
+    return steps * rate
+
+
+loss: float = train(3, rate=0.2) + validate(3)
+run: up.Run = profiler.run
+trace: up.Trace = profiler.traces[-1]
+failures: list[str] = [failure.error for failure in profiler.failures]
+ranks: list[int] = up.read(Path("profile")).ranks
+table = up.op_table(run, by=("name", "shapes"), sort_by="self_cpu_time_total", row_limit=10)
+names: tuple[str, ...] = table.columns
+text: str = str(table) + str(up.step_breakdown(trace))
+written: Path = up.write(trace, "trace.json.gz")
+
+try:
+    up.query(trace, "select count(*) from events")
+except (QueryError, BackendError) as error:
+    problem: up.UnifiedProfilerError = error

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from unified_profiler import errors
+
+Invoke = Callable[..., Result]
+
+COMMANDS = ("run", "table", "export", "query", "doctor")
+
+
+def test_version_is_that_of_the_installed_package(invoke: Invoke) -> None:
+    result = invoke("--version")
+    assert result.exit_code == 0
+    assert result.stdout.strip() == f"unified-profiler {importlib.metadata.version('unified-profiler')}"
+
+
+def test_help_names_every_command(invoke: Invoke) -> None:
+    result = invoke("--help")
+    assert result.exit_code == 0
+    assert all(command in result.stdout for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_has_examples(invoke: Invoke, command: str) -> None:
+    result = invoke(command, "--help")
+    assert result.exit_code == 0
+    assert f"unified-profiler {command}" in result.stdout
+
+
+def test_an_error_of_ours_is_one_message_on_stderr(invoke: Invoke, tmp_path: Path) -> None:
+    result = invoke("table", tmp_path / "nowhere")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert "does not exist" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_debug_lets_the_error_through_with_its_traceback(invoke: Invoke, tmp_path: Path) -> None:
+    result = invoke("--debug", "table", tmp_path / "nowhere")
+    assert isinstance(result.exception, errors.TraceFormatError)
+
+
+def test_an_unknown_command_is_refused(invoke: Invoke) -> None:
+    result = invoke("profile")
+    assert result.exit_code == 2
+    assert "profile" in result.stderr
+
+
+def test_the_module_runs_as_the_command_does(tmp_path: Path) -> None:
+    result = subprocess.run([sys.executable, "-m", "unified_profiler", "--version"], capture_output=True, cwd=tmp_path)
+    assert result.returncode == 0
+    assert result.stdout.startswith(b"unified-profiler ")
+
+
+def test_help_loads_neither_arrow_nor_duckdb_nor_a_framework(tmp_path: Path) -> None:
+    code = (
+        "import sys; from unified_profiler.cli.app import app\n"
+        "app(['--help'], standalone_mode=False)\n"
+        "print([m for m in ('pyarrow', 'duckdb', 'numpy', 'torch') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from unified_profiler.readers import read
+
+Invoke = Callable[..., Result]
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz", "trace.csv"])
+def test_a_run_of_several_ranks_goes_into_one_file(invoke: Invoke, run_dir: Path, tmp_path: Path, name: str) -> None:
+    result = invoke("export", run_dir, tmp_path / name)
+    assert result.exit_code == 0, result.stderr
+    assert "8 events" in result.stdout
+    assert (tmp_path / name).stat().st_size > 0
+
+
+def test_json_is_a_chrome_trace(invoke: Invoke, run_dir: Path, tmp_path: Path) -> None:
+    invoke("export", run_dir, tmp_path / "trace.json.gz")
+    document = json.loads(gzip.decompress((tmp_path / "trace.json.gz").read_bytes()))
+    assert {event["name"] for event in document["traceEvents"] if event["ph"] == "X"} >= {"aten::linear", "aten::relu"}
+
+
+def test_rank_selects_the_trace_that_is_written(invoke: Invoke, run_dir: Path, tmp_path: Path) -> None:
+    result = invoke("export", run_dir, tmp_path / "one.parquet", "--rank", "1")
+    assert result.exit_code == 0, result.stderr
+    assert [trace.info.rank for trace in read(tmp_path / "one.parquet").traces] == [1]
+
+
+def test_an_unknown_suffix_is_refused_with_the_known_ones(invoke: Invoke, run_dir: Path, tmp_path: Path) -> None:
+    result = invoke("export", run_dir, tmp_path / "trace.xyz")
+    assert result.exit_code == 2
+    assert ".json.gz" in result.stderr

@@ -1,0 +1,86 @@
+"""The command `unified-profiler`: puts the commands together and prints our errors as messages.
+
+Commands import what they need when they run, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from unified_profiler._version import __version__
+from unified_profiler.cli.doctor import doctor
+from unified_profiler.cli.export import export
+from unified_profiler.cli.query import query
+from unified_profiler.cli.run import RUN_CONTEXT, run
+from unified_profiler.cli.table import table
+from unified_profiler.errors import UnifiedProfilerError
+
+WRONG_USE = 2
+"""Exit code for what the user can put right."""
+
+
+class _Commands(TyperGroup):
+    """Turns the errors of this package into one message on stderr."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UnifiedProfilerError as error:
+            if ctx.params.get("debug"):
+                raise
+            typer.secho("Error: ", fg="red", bold=True, err=True, nl=False)
+            typer.echo(str(error), err=True)
+            raise typer.Exit(WRONG_USE) from None
+
+
+app = typer.Typer(
+    cls=_Commands,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"unified-profiler {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """One profiler for every deep-learning framework in the process.
+
+    Each framework is recorded by its own native profiler; everything comes out as one table of events.
+
+    [bold]Examples[/bold]
+
+      unified-profiler run train.py -- --epochs 1
+
+      unified-profiler table profile --sort-by self_cpu_time_total
+
+      unified-profiler export profile trace.json.gz
+    """
+
+
+app.command(context_settings=RUN_CONTEXT)(run)
+app.command()(table)
+app.command()(export)
+app.command()(query)
+app.command()(doctor)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

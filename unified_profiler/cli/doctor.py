@@ -1,0 +1,180 @@
+"""`unified-profiler doctor`: what can be recorded here, and what is missing.
+
+No framework is imported to find out: versions come from the installed packages' metadata, accelerators from the
+device files their drivers make.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from pydantic import BaseModel
+
+from unified_profiler._version import __version__
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from unified_profiler.registry import Entry
+
+LIBRARIES = ("pyarrow", "duckdb", "numpy", "msgspec", "pydantic", "pandas", "viztracer")
+ACCELERATORS = {"cuda": "/dev/nvidia[0-9]*", "rocm": "/dev/kfd", "ascend": "/dev/davinci[0-9]*"}
+"""Device files by which a machine shows that it has an accelerator with a driver."""
+
+
+class FrameworkFinding(BaseModel):
+    """What is known about one backend and its framework."""
+
+    backend: str
+    framework: str | None = None
+    version: str | None = None
+    """None where the framework is not installed."""
+    records: list[str] = []
+    """The capabilities of its native profiler."""
+    install: str = ""
+    problem: str | None = None
+
+
+class Findings(BaseModel):
+    """Everything that `doctor` found."""
+
+    profiler: str = __version__
+    python: str = platform.python_version()
+    platform: str = platform.platform()
+    libraries: dict[str, str | None]
+    """Version of each library, null where it is not installed."""
+    frameworks: list[FrameworkFinding]
+    accelerators: list[str]
+    output_dir: Path
+    problems: list[str]
+
+
+def doctor(
+    *,
+    output_dir: Annotated[Path, typer.Option("--output-dir", "-o", help="The directory runs are to go to.")] = Path(
+        "profile"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Say which frameworks can be recorded here, what each can record, and what is missing.
+
+    Ends with exit code 1 if nothing could be recorded.
+
+    [bold]Examples[/bold]
+
+      unified-profiler doctor
+
+      unified-profiler doctor --output-dir /data/profiles --json
+    """
+    findings = examine(output_dir)
+    if as_json:
+        typer.echo(findings.model_dump_json(indent=2))
+    else:
+        _print(findings)
+    if findings.problems:
+        raise typer.Exit(1)
+
+
+def examine(output_dir: Path) -> Findings:
+    """Look at this machine and this environment."""
+    from unified_profiler.registry import known
+
+    frameworks = [_examine_backend(entry) for entry in known()]
+    problems = [finding.problem for finding in frameworks if finding.problem]
+    if not any(finding.version for finding in frameworks):
+        commands = " or ".join(finding.install for finding in frameworks)
+        problems.append(f"No framework is installed, so there is nothing to record. Install one with: {commands}")
+    problems += [problem for problem in (_settings_problem(), _directory_problem(output_dir)) if problem]
+    return Findings(
+        libraries={name: _version(name) for name in LIBRARIES},
+        frameworks=frameworks,
+        accelerators=[name for name, pattern in ACCELERATORS.items() if any(Path("/").glob(pattern.lstrip("/")))],
+        output_dir=output_dir,
+        problems=problems,
+    )
+
+
+def _examine_backend(entry: Entry) -> FrameworkFinding:
+    from unified_profiler.errors import BackendError
+    from unified_profiler.registry import get
+
+    finding = FrameworkFinding(backend=entry.name, framework=entry.framework, install=entry.install_hint)
+    try:
+        backend = get(entry.name)
+    except BackendError as error:
+        return finding.model_copy(update={"problem": str(error)})
+    records = sorted(capability.value for capability in backend.capabilities)
+    version = _framework_version(backend.framework)
+    return finding.model_copy(update={"framework": backend.framework, "version": version, "records": records})
+
+
+def _framework_version(module: str) -> str | None:
+    if importlib.util.find_spec(module) is None:
+        return None
+    found = _version(module)
+    if found is not None:
+        return found
+    packages = importlib.metadata.packages_distributions().get(module, [])  # tensorflow may come as tensorflow-cpu
+    return (_version(packages[0]) if packages else None) or "unknown version"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _settings_problem() -> str | None:
+    from unified_profiler.config import LEVEL_VARIABLE, resolve
+    from unified_profiler.errors import ConfigurationError
+
+    try:
+        level = resolve({}).level
+    except ConfigurationError as error:
+        return str(error)
+    return f"{LEVEL_VARIABLE} is 0: profiling is switched off here. Unset it to record." if level == 0 else None
+
+
+def _directory_problem(directory: Path) -> str | None:
+    from unified_profiler.errors import OutputDirectoryError
+    from unified_profiler.model.run_writer import check_output_dir
+
+    try:
+        check_output_dir(directory)
+    except OutputDirectoryError as error:
+        return str(error)
+    return None
+
+
+def _print(findings: Findings) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    console.print(f"unified-profiler {findings.profiler}, Python {findings.python}, {findings.platform}")
+    console.print(_framework_table(findings.frameworks))
+    versions = (f"{name} {version or 'not installed'}" for name, version in findings.libraries.items())
+    console.print(f"Libraries: {', '.join(versions)}")
+    console.print(f"Accelerators: {', '.join(findings.accelerators) or 'none found; only the CPU will be recorded'}")
+    for problem in findings.problems:
+        console.print(Text.assemble(("Problem: ", "red"), problem))
+    if not findings.problems:
+        console.print(Text.assemble(("Ready: ", "green"), f"runs go to {findings.output_dir}"))
+
+
+def _framework_table(frameworks: list[FrameworkFinding]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("backend", "framework", "version", "records", "install with")
+    for finding in frameworks:
+        version = Text(finding.version) if finding.version else Text("not installed", "yellow")
+        install = "" if finding.version else finding.install
+        table.add_row(finding.backend, finding.framework, version, ", ".join(finding.records), Text(install))
+    return table

@@ -1,0 +1,38 @@
+"""`unified-profiler export`: a trace into a file for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
+
+
+def export(
+    run: RunPath,
+    out: Annotated[Path, typer.Argument(help="Where to write; the suffix says the format.")],
+    *,
+    rank: RankOption = None,
+    cycle: CycleOption = None,
+) -> None:
+    """Write a trace as .json or .json.gz (Perfetto, chrome://tracing), .parquet or .csv.
+
+    A run of several ranks or cycles goes into one .json, .json.gz or .csv; a .parquet holds one trace.
+
+    [bold]Examples[/bold]
+
+      unified-profiler export profile trace.json.gz
+
+      unified-profiler export profile rank3.parquet --rank 3 --cycle 0
+
+      unified-profiler export kineto.pt.trace.json events.csv
+    """
+    from unified_profiler.export import write
+
+    with working(f"Writing {out}"):
+        selected = read_selected(run, rank=rank, cycle=cycle)
+        write(selected, out)
+    events = sum(trace.info.event_count for trace in selected.traces)
+    typer.echo(f"{out}: {events} events, {out.stat().st_size / 1e6:.1f} MB")

@@ -1,0 +1,55 @@
+"""`unified-profiler table`: the operators, or the steps, of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unified_profiler.cli.output import Format, show
+from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
+
+if TYPE_CHECKING:
+    from unified_profiler.analysis import Result
+    from unified_profiler.model.run import Run
+
+
+def table(
+    run: RunPath,
+    *,
+    by: Annotated[
+        list[str] | None, typer.Option("--by", help="What makes a row: name (default), op, shapes, ...; repeatable.")
+    ] = None,
+    sort_by: Annotated[str | None, typer.Option(help="A column, or one of torch's sort keys.")] = None,
+    row_limit: Annotated[int, typer.Option(min=0, help="Most rows to print; 0 for all.")] = 20,
+    rank: RankOption = None,
+    cycle: CycleOption = None,
+    steps: Annotated[bool, typer.Option("--steps", help="Where the time of each step went, instead.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array of objects.")] = False,
+) -> None:
+    """Print the operators of a run with counts, times, memory and FLOPs; or, with --steps, the breakdown of its steps.
+
+    [bold]Examples[/bold]
+
+      unified-profiler table profile
+
+      unified-profiler table profile --by op --by direction --sort-by self_cpu_time_total
+
+      unified-profiler table profile --steps --rank 0 --json
+    """
+    with working("Reading and adding up"):
+        selected = read_selected(run, rank=rank, cycle=cycle)
+        result = _step_table(selected) if steps else _op_table(selected, by or ["name"], sort_by, row_limit)
+    show(result, Format.JSON if as_json else Format.TABLE)
+
+
+def _op_table(run: Run, by: list[str], sort_by: str | None, row_limit: int) -> Result:
+    from unified_profiler.analysis import op_table
+
+    return op_table(run, by=tuple(by), sort_by=sort_by, row_limit=row_limit or None)
+
+
+def _step_table(run: Run) -> Result:
+    from unified_profiler.analysis import step_breakdown
+
+    return step_breakdown(run)

@@ -1,0 +1,63 @@
+"""What `table`, `export` and `query` share: the argument that names a run, reading it, showing that work goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unified_profiler.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from unified_profiler.model.run import Run
+
+RunPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        help="A run directory, a directory of runs (the newest is taken), one of their files, or a native trace.",
+    ),
+]
+RankOption = Annotated[int | None, typer.Option("--rank", min=0, help="Only this rank.")]
+CycleOption = Annotated[int | None, typer.Option("--cycle", min=0, help="Only this cycle.")]
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Show on stderr, while something goes on, what it is and for how long it has been going on."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        progress.add_task(text, total=None)
+        yield
+
+
+def read_selected(path: Path, *, rank: int | None = None, cycle: int | None = None) -> Run:
+    """Read a run and keep the traces of one rank, of one cycle, or of both.
+
+    Raises:
+        ConfigurationError: The run has no such trace.
+    """
+    from unified_profiler.readers import read
+
+    run = read(path)
+    traces = tuple(
+        trace for trace in run.traces if rank in {None, trace.info.rank} and cycle in {None, trace.info.cycle}
+    )
+    if traces or (rank is None and cycle is None):
+        return replace(run, traces=traces)
+    found = ", ".join(f"rank {trace.info.rank} cycle {trace.info.cycle}" for trace in run.traces)
+    msg = f"{path} has no trace of {_wanted(rank, cycle)}. It holds: {found or 'no trace at all'}."
+    raise ConfigurationError(msg)
+
+
+def _wanted(rank: int | None, cycle: int | None) -> str:
+    parts = (("rank", rank), ("cycle", cycle))
+    return " ".join(f"{name} {number}" for name, number in parts if number is not None)
