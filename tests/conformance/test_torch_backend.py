@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import torch
-from unified_profiler_torch import backend as torch_backend
 
 from unified_profiler.testing.conformance import BackendConformance
+from unified_profiler_torch import backend as torch_backend
 
 
 class TestTorchBackend(BackendConformance):

@@ -65,7 +65,7 @@ def test_a_wrong_environment_says_what_and_where(options: str, message: str, tmp
 
 
 def test_a_wrong_level_variable_says_what_it_may_be(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="UNIFIED_PROFILER_LEVEL must be 0.*found 'on'"):
+    with pytest.raises(ConfigurationError, match=r"UNIFIED_PROFILER_LEVEL must be 0.*found 'on'"):
         resolve({}, environ={"UNIFIED_PROFILER_LEVEL": "on"}, directory=tmp_path)
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +13,7 @@ slots = st.builds(Slot, st.sampled_from(Phase), st.integers(0, 2))
 
 def commands(*path: Slot) -> list[str]:
     walk = [OUTSIDE, *path, OUTSIDE]
-    return [c.value for a, b in zip(walk, walk[1:], strict=False) for c in transition(a, b)]
+    return [c.value for a, b in pairwise(walk) for c in transition(a, b)]
 
 
 def test_a_whole_cycle() -> None:

@@ -150,7 +150,7 @@ def test_as_a_decorator_each_call_is_recorded() -> None:
 
 def test_handlers_get_the_trace() -> None:
     seen: list[Trace] = []
-    run(1, on_trace_ready=[seen.append, lambda trace: seen.append(trace)])
+    run(1, on_trace_ready=[seen.append, seen.append])
     assert len(seen) == 2
     assert seen[0] is seen[1]
 
@@ -376,7 +376,7 @@ def test_a_missing_capability_raises_in_strict_mode() -> None:
 def test_an_exception_in_the_loop_delivers_what_there_is(error: type[BaseException], tmp_path: Path) -> None:
     backend = FakeBackend()
     prof = profiler(backend, output_dir=tmp_path)
-    with pytest.raises(error), prof:
+    with pytest.raises(error), prof:  # noqa: PT012
         backend.op("fake::op0")
         prof.step()
         backend.op("fake::op1")

@@ -53,7 +53,7 @@ def test_a_name_claimed_twice_raises(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_an_unknown_backend_suggests_the_nearest() -> None:
-    with pytest.raises(UnknownBackendError, match="no backend 'troch'. Did you mean 'torch'"):
+    with pytest.raises(UnknownBackendError, match=r"no backend 'troch'\. Did you mean 'torch'"):
         up.Profiler(backend="troch")
 
 

@@ -44,7 +44,7 @@ def test_a_negative_value_names_the_argument(name: str) -> None:
 
 @pytest.mark.parametrize("value", [0, 1.5, "3", None])
 def test_active_must_be_a_whole_number_of_at_least_one(value: object) -> None:
-    with pytest.raises(ScheduleError, match="`active`.*at least 1"):
+    with pytest.raises(ScheduleError, match=r"`active`.*at least 1"):
         schedule(wait=1, warmup=1, active=value)  # type: ignore[arg-type]
 
 

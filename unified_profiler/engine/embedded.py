@@ -6,7 +6,8 @@ settings or Python variables, one SELECT at a time. Nothing here is loaded befor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,6 +25,9 @@ _LOCKED = {
     "temp_directory": "",  # without it a large query spills into the working directory
     "lock_configuration": "true",
 }
+
+_TABLE_FUNCTIONS = frozenset({"generate_series", "range", "repeat", "repeat_row", "unnest"})
+"""What may stand behind FROM besides tables. DuckDB refuses files by itself, but some functions change the database."""
 
 
 class DuckDBEngine:
@@ -48,15 +52,37 @@ class DuckDBEngine:
 
 
 def _single_select(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
-    import duckdb
-
     statements = connection.extract_statements(_checked(sql))
-    kinds = [statement.type for statement in statements]
-    if kinds == [duckdb.StatementType.SELECT]:
-        return statements[0]
-    found = ", ".join(kind.name for kind in kinds) or "nothing"
-    msg = f"A query must be a single SELECT (or WITH ... SELECT) statement; found {found}. Queries only read."
-    raise QueryError(msg)
+    tree = _parsed(connection, sql)
+    if len(statements) != 1 or tree["error"]:
+        found = ", ".join(statement.type.name for statement in statements) or "nothing"
+        msg = f"A query must be a single SELECT (or WITH ... SELECT) statement; found {found}. Queries only read."
+        raise QueryError(msg)
+    refused = set(_table_functions(tree)) - _TABLE_FUNCTIONS
+    if refused:
+        msg = (
+            f"A query may not call {', '.join(sorted(refused))}: it sees its tables and nothing outside them. "
+            f"Table functions it may call: {', '.join(sorted(_TABLE_FUNCTIONS))}."
+        )
+        raise QueryError(msg)
+    return statements[0]
+
+
+def _parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
+    """Let DuckDB parse the query; anything but SELECT statements gives an `error`."""
+    ((text,),) = connection.execute("select json_serialize_sql(?)", [sql]).fetchall()
+    tree: dict[str, Any] = json.loads(text)
+    return tree
+
+
+def _table_functions(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if node.get("type") == "TABLE_FUNCTION":
+            yield node["function"]["function_name"]
+        node = list(node.values())
+    if isinstance(node, list):
+        for part in node:
+            yield from _table_functions(part)
 
 
 def _checked(sql: object) -> str:

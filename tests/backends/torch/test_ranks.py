@@ -32,7 +32,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> up.Run:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
     command = [*torchrun, "--standalone", str(folder / "train.py"), str(folder / "out")]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
-    return up.read(folder / "out")
+    found: up.Run = up.read(folder / "out")
+    return found
 
 
 def test_both_ranks_are_in_one_run(run: up.Run) -> None:

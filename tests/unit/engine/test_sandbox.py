@@ -107,7 +107,7 @@ def test_no_setting_or_extension_can_be_changed(trace: Trace, secret: Path, sql:
 
 
 def test_a_refused_file_is_explained(trace: Trace, secret: Path) -> None:
-    with pytest.raises(QueryError, match="Queries see the tables events and nothing outside them"):
+    with pytest.raises(QueryError, match="may not call read_text: it sees its tables and nothing outside them"):
         query(trace, "select * from read_text('secret.csv')")
 
 
