@@ -1,0 +1,42 @@
+"""The PyTorch backend: a descriptor that imports no framework until something is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unified_profiler.spi import Capability, Normaliser, Recorder, RecordOptions, StepHook
+
+if TYPE_CHECKING:
+    from unified_profiler.spi import Backend
+
+
+@dataclass(frozen=True)
+class TorchBackend:
+    """Records PyTorch with torch.profiler."""
+
+    name: str = "torch"
+    framework: str = "torch"
+    capabilities: frozenset[Capability] = frozenset(Capability)
+
+    def recorder(self, options: RecordOptions, workdir: Path) -> Recorder:
+        """Make the recorder of one cycle."""
+        from unified_profiler_torch.recorder import TorchRecorder
+
+        return TorchRecorder(options, workdir)
+
+    def normaliser(self) -> Normaliser:
+        """Make the normaliser of Kineto traces."""
+        from unified_profiler_torch.normalise import KinetoNormaliser
+
+        return KinetoNormaliser()
+
+    def step_hooks(self) -> tuple[StepHook, ...]:
+        """Return the places in torch that tell the end of a step."""
+        from unified_profiler_torch.step_hooks import STEP_HOOKS
+
+        return STEP_HOOKS
+
+
+backend: Backend = TorchBackend()

@@ -1,0 +1,141 @@
+"""From stop to a finished table: ours against torch's own, on one capture; size, memory and growth beside it.
+
+Everything is a ratio of two figures of the same run, so that a busy machine changes little.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import Figure, seconds, show
+from unified_profiler.model.assembly import assemble
+from unified_profiler.model.records import TraceInfo
+from unified_profiler.model.storage import write_parquet
+from unified_profiler.model.trace import Trace
+from unified_profiler.spi import NativeCapture
+from unified_profiler_torch.normalise import KinetoNormaliser
+
+STEPS = 200
+"""Steps of 50 small layers, forward and backward: 422 500 events."""
+
+
+def capture(steps: int) -> Any:
+    """Record that many training steps with torch.profiler, its own table of events included."""
+    import torch
+
+    torch.set_num_threads(1)
+    model = torch.nn.Sequential(*[torch.nn.Linear(32, 32) for _ in range(50)])
+    batch = torch.randn(4, 32)
+    profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    profile.prepare_trace()
+    profile.start_trace()
+    for _ in range(steps):
+        model(batch).sum().backward()
+    profile.stop_trace()
+    return profile
+
+
+def save(profile: Any, path: Path) -> None:
+    """Write the Kineto trace."""
+    profile.profiler.kineto_results.save(str(path))
+
+
+def read(path: Path) -> Trace:
+    """Turn a Kineto trace into a Trace."""
+    table = assemble([KinetoNormaliser().normalise(NativeCapture(backend="torch", files=(path,)))])
+    return Trace(table, TraceInfo(event_count=len(table), frameworks={"torch": ""}))
+
+
+def tabulate(path: Path) -> Trace:
+    """Turn a Kineto trace into a finished operator table."""
+    from unified_profiler.analysis import op_table
+
+    trace = read(path)
+    str(op_table(trace))
+    return trace
+
+
+def against_torch(folder: Path) -> list[Figure]:
+    """Measure the time to the table against torch's, and the size on disk."""
+    profile, path = capture(STEPS), folder / "trace.json"
+    tabulate(_warm_up(folder))
+    trace: list[Trace] = []
+    saving = seconds(lambda: save(profile, path))
+    ours = saving + seconds(lambda: trace.append(tabulate(path)))
+    parquet = folder / "trace.parquet"
+    write_parquet(trace[0], parquet)
+    theirs = seconds(lambda: profile.key_averages().table())
+    note = f"{len(trace[0])} events: torch {theirs:.1f} s, ours {ours:.2f} s of which Kineto's saving {saving:.2f} s"
+    json_size, size = path.stat().st_size, parquet.stat().st_size
+    return [
+        Figure(name="torch's events and table / ours", value=theirs / ours, unit="x", at_least=12, note=note),
+        Figure(
+            name="Kineto's JSON / our Parquet", value=json_size / size, unit="x", at_least=40, note=_megabytes(size)
+        ),
+    ]
+
+
+def memory(path: Path) -> Figure:
+    """Measure the memory that normalising takes beyond what its imports take."""
+    command = [sys.executable, "-m", "benchmarks.normalising", str(path)]
+    grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    ratio = grown / path.stat().st_size
+    return Figure(name="peak memory of normalising / JSON", value=ratio, unit="x", at_most=4, note=_megabytes(grown))
+
+
+def growth(folder: Path) -> list[Figure]:
+    """Measure the time per event at several sizes, each against that of half its size."""
+    figures: list[Figure] = []
+    before: float | None = None
+    for steps in (STEPS // 8, STEPS // 4, STEPS // 2, STEPS):
+        path = folder / f"{steps}.json"
+        save(capture(steps), path)
+        events = len(tabulate(path))
+        cost = min(seconds(lambda: tabulate(path)) for _ in range(2)) / events  # noqa: B023
+        note = f"{cost * 1e6:.2f} µs an event"
+        ratio = cost / (before or cost)
+        figures.append(Figure(name=f"cost of an event: {events} / half", value=ratio, unit="x", at_most=1.5, note=note))
+        before = cost
+    return figures
+
+
+def measure() -> list[Figure]:
+    """Run everything."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        figures = against_torch(folder)
+        figures.append(memory(folder / "trace.json"))
+        return figures + growth(folder)
+
+
+def _warm_up(folder: Path) -> Path:
+    path = folder / "small.json"
+    save(capture(1), path)
+    return path
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
+
+
+def _peak() -> int:
+    """Return the peak memory of this process; getrusage would count that of the one which started it, too."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
+def _memory_growth(path: Path) -> int:
+    before = _peak()
+    KinetoNormaliser().normalise(NativeCapture(backend="torch", files=(path,)))
+    return _peak() - before
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(_memory_growth(Path(sys.argv[1])))
+    else:
+        show(measure())

@@ -1,0 +1,199 @@
+"""Files that are broken, foreign or unusual."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from unified_profiler.errors import TraceFormatError
+from unified_profiler.spi import NativeCapture
+from unified_profiler_torch.normalise import KinetoNormaliser
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "kineto" / "mi250_train.json.gz"
+ADD = {
+    "ph": "X",
+    "cat": "cpu_op",
+    "name": "aten::add",
+    "pid": 1,
+    "tid": 2,
+    "ts": 5.0,
+    "dur": 1.5,
+    "args": {"Ev Idx": 1},
+}
+
+Normalise = Callable[[bytes], pa.Table]
+
+
+@pytest.fixture
+def normalise(tmp_path: Path) -> Normalise:
+    def run(text: bytes) -> pa.Table:
+        path = tmp_path / "trace.json"
+        path.write_bytes(text)
+        return KinetoNormaliser().normalise(NativeCapture(backend="torch", files=(path,)))
+
+    return run
+
+
+def one(entry: dict[str, Any]) -> bytes:
+    return json.dumps({"schemaVersion": 1, "traceEvents": [entry]}).encode()
+
+
+@pytest.mark.parametrize("text", [b"", b"  \n "])
+def test_an_empty_file_is_named_so(text: bytes, normalise: Normalise) -> None:
+    with pytest.raises(TraceFormatError, match="is empty"):
+        normalise(text)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.999])
+def test_a_truncated_file_is_named_so(share: float, normalise: Normalise) -> None:
+    whole = gzip.decompress(GOLDEN.read_bytes())
+    with pytest.raises(TraceFormatError, match="truncated"):
+        normalise(whole[: int(len(whole) * share)])
+
+
+def test_a_broken_gzip_is_named_so(normalise: Normalise) -> None:
+    with pytest.raises(TraceFormatError, match="damaged gzip"):
+        normalise(GOLDEN.read_bytes()[:3000])
+
+
+def test_a_gzip_with_wrong_contents_is_named_so(normalise: Normalise) -> None:
+    data = bytearray(GOLDEN.read_bytes())
+    data[2000:2100] = bytes(100)
+    with pytest.raises(TraceFormatError, match="damaged gzip"):
+        normalise(bytes(data))
+
+
+@pytest.mark.parametrize("text", [b'{"a": 1}', b"3", b'"text"', b'{"traceEvents": 7}'])
+def test_foreign_json_is_refused_with_what_is_missing(text: bytes, normalise: Normalise) -> None:
+    with pytest.raises(TraceFormatError, match="no Kineto trace"):
+        normalise(text)
+
+
+def test_text_that_is_no_json_is_refused_with_the_place(normalise: Normalise) -> None:
+    with pytest.raises(TraceFormatError, match=r"no valid JSON.*hello"):
+        normalise(b"hello world")
+
+
+def test_events_of_another_shape_are_refused(normalise: Normalise) -> None:
+    with pytest.raises(TraceFormatError, match="unexpected shape"):
+        normalise(one({"ph": "X", "ts": "yesterday"}))
+
+
+def test_a_missing_file_is_a_format_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceFormatError, match="cannot be read"):
+        KinetoNormaliser().normalise(NativeCapture(backend="torch", files=(tmp_path / "none.json",)))
+
+
+def test_two_files_are_no_capture(tmp_path: Path) -> None:
+    with pytest.raises(TraceFormatError, match="one Kineto file"):
+        KinetoNormaliser().normalise(NativeCapture(backend="torch", files=(tmp_path, tmp_path)))
+
+
+def test_the_garbage_collector_is_on_after_a_failure(normalise: Normalise) -> None:
+    with pytest.raises(TraceFormatError):
+        normalise(one({"ph": "X", "ts": "yesterday"}))
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize(
+    ("name", "contents"),
+    [
+        ("a.json", b'{"hello": "world"}'),
+        ("b.json", b""),
+        ("c.json.gz", b"\x1f\x8b broken"),
+        ("d.parquet", b"PAR1"),
+        ("e.json", b'[{"ph": "X", "name": "some other profiler"}]'),
+    ],
+)
+def test_foreign_files_are_not_recognised(name: str, contents: bytes, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(contents)
+    assert not KinetoNormaliser().recognises(path)
+
+
+def test_neither_directories_nor_missing_files_are_recognised(tmp_path: Path) -> None:
+    assert not KinetoNormaliser().recognises(tmp_path)
+    assert not KinetoNormaliser().recognises(tmp_path / "none.json")
+
+
+def test_a_trace_without_events_gives_an_empty_table(normalise: Normalise) -> None:
+    assert len(normalise(b'{"schemaVersion": 1, "traceEvents": []}')) == 0
+
+
+def test_a_bare_array_of_events_is_read(normalise: Normalise) -> None:
+    assert normalise(json.dumps([ADD]).encode()).column("name").to_pylist() == ["aten::add"]
+
+
+def test_the_layout_of_the_file_does_not_matter(normalise: Normalise) -> None:
+    text = gzip.decompress(GOLDEN.read_bytes())
+    rewritten = json.dumps(json.loads(text), indent=None).encode()
+    assert normalise(rewritten).equals(normalise(text), check_metadata=True)
+
+
+def test_many_blocks_give_what_one_gives(normalise: Normalise, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = gzip.decompress(GOLDEN.read_bytes())
+    whole = normalise(text)
+    monkeypatch.setattr("unified_profiler_torch.kineto._BLOCK", 1000)
+    assert normalise(text).to_pylist() == whole.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "layout", ['"name": "%s",\n    "pid": 1,\n    "tid": 2,', '"name": "%s", "pid": 1, "tid": 2,\n']
+)
+@pytest.mark.parametrize("name", ['say "hi"', 'comma", "pid": 3', '"', 'a "b" c\\', "plain", "tab\tand \x01"])
+def test_names_that_were_not_escaped_are_repaired(name: str, layout: str, normalise: Normalise) -> None:
+    text = '{"schemaVersion": 1,\n  "traceEvents": [\n  {\n    "ph": "X",\n    "cat": "user_annotation",\n    '
+    text += layout % name + '\n    "ts": 5.0,\n    "dur": 1.5\n  }\n  ],"traceName": "t" }'
+    assert normalise(text.encode()).column("name").to_pylist() == [name]
+
+
+def test_names_that_are_no_utf8_are_repaired(normalise: Normalise) -> None:
+    text = one(ADD).replace(b"aten::add", b"x\xff")
+    assert normalise(text).column("name").to_pylist() == ["x\ufffd"]
+
+
+def test_arguments_that_are_no_utf8_are_refused(normalise: Normalise) -> None:
+    with pytest.raises(TraceFormatError, match="UTF-8"):
+        normalise(one(ADD | {"args": {"dtype": "bad"}}).replace(b"bad", b"\xff"))
+
+
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan", "-nan", "NaN", "Infinity"])
+def test_numbers_that_json_has_not_become_text(number: str, normalise: Normalise) -> None:
+    text = one(ADD | {"cat": "gpu_memcpy", "args": {"memory bandwidth (GB/s)": 7}}).replace(
+        b": 7", f": {number}".encode()
+    )
+    assert json.loads(normalise(text).column("attributes")[0].as_py()) == {"memory bandwidth (GB/s)": number}
+
+
+def test_unknown_arguments_become_attributes(normalise: Normalise) -> None:
+    args = {"Ev Idx": 1, "Sequence number": 4, "New key": [1, {"a": "b"}]}
+    event = normalise(one(ADD | {"args": args})).to_pylist()[0]
+    assert json.loads(event["attributes"]) == {"New key": [1, {"a": "b"}]}
+    assert event["sequence_id"] == 4
+
+
+def test_unknown_categories_are_kept_as_runtime_events(normalise: Normalise) -> None:
+    event = normalise(one(ADD | {"cat": "quantum_op"})).to_pylist()[0]
+    assert (event["layer"], event["kind"], event["attributes"]) == ("runtime", "runtime", '{"cat":"quantum_op"}')
+
+
+def test_unknown_arrows_are_kept(normalise: Normalise) -> None:
+    arrow = {"ph": "s", "cat": "news", "name": "n", "id": 3, "pid": 1, "tid": 2, "ts": 1.0}
+    event = normalise(one(arrow)).to_pylist()[0]
+    assert json.loads(event["attributes"]) == {"ph": "s", "cat": "news", "id": 3}
+
+
+def test_lanes_named_by_words_get_numbers_of_their_own(normalise: Normalise) -> None:
+    lanes = [ADD, ADD | {"pid": "Spans", "tid": "one"}, ADD | {"pid": "Spans", "tid": "two"}, ADD | {"tid": "stream 7"}]
+    table = normalise(json.dumps({"schemaVersion": 1, "traceEvents": lanes}).encode())
+    assert table.column("pid").to_pylist() == [1, 1, 1, 1]
+    assert len(set(table.column("tid").to_pylist())) == 4
+    assert table.column("tid")[3].as_py() == 7
+    assert table.column("thread").to_pylist() == [None, "one", "two", "stream 7"]
