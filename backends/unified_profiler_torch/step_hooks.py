@@ -1,0 +1,216 @@
+"""The places in torch from which the end of a step can be told in a script that does not call `step()`.
+
+Each `install` hooks one place and returns what puts the identical object back. Hooks send ids only: they keep no
+tensor, model or optimizer alive, and they leave the frames that torch.compile traces alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+from unified_profiler.spi import StepHook
+
+Report = Callable[[int], None]
+Undo = Callable[[], None]
+
+
+class _Inside(threading.local):
+    """Whether this thread is inside a hooked call already."""
+
+    now = False
+
+
+def _replace(owner: Any, name: str, replacement: Callable[..., Any]) -> Undo:
+    """Put a wrapper in the place of an attribute; the undoing leaves it if somebody else wrapped it meanwhile."""
+    original = vars(owner)[name]
+    setattr(owner, name, replacement)
+
+    def undo() -> None:
+        if vars(owner).get(name) is replacement:
+            setattr(owner, name, original)
+
+    return undo
+
+
+def _after_optimizer_step(module: ModuleType, report: Report) -> Undo:
+    """Use torch's own global hook; only the outermost of nested `step()` calls ends a step."""
+
+    def ended(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if _is_outermost(sys._getframe(1), module.__file__):
+            report(id(optimizer))
+
+    ended._torchdynamo_disable = True  # type: ignore[attr-defined]  # a compiled step() calls it, but does not trace it
+    handle = module.register_optimizer_step_post_hook(ended)
+    undo: Undo = handle.remove
+    return undo
+
+
+def _is_outermost(frame: FrameType | None, filename: str | None) -> bool:
+    """Walk the stack instead of counting calls: a `step()` that raises would leave a count wrong."""
+    found = 0
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "wrapper" and code.co_filename == filename:
+            found += 1
+            if found > 1:
+                return False
+        frame = frame.f_back
+    return True
+
+
+def _optimizer_made(module: ModuleType, report: Report) -> Undo:
+    original = module.Optimizer.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        original(self, *args, **kwargs)
+        report(id(self))
+
+    return _replace(module.Optimizer, "__init__", __init__)
+
+
+def _profiler_wanted(module: ModuleType, report: Report) -> Undo:
+    """Both `torch.profiler.profile` and `torch.autograd.profiler.profile` begin here."""
+    original = module.profile._prepare_trace
+
+    @functools.wraps(original)
+    def _prepare_trace(self: Any) -> Any:
+        report(id(self))
+        return original(self)
+
+    return _replace(module.profile, "_prepare_trace", _prepare_trace)
+
+
+def _after_backward(module: ModuleType, report: Report) -> Undo:
+    """Tell the calls apart by the line that makes them, so that of two losses in one step the last one ends it."""
+    original = module.backward
+    inside = _Inside()
+
+    @functools.wraps(original)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        if inside.now:  # checkpointing runs a backward pass within the backward pass
+            return original(*args, **kwargs)
+        inside.now = True
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            inside.now = False
+        report(_call_site(sys._getframe(1)))
+        return result
+
+    backward._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return _replace(module, "backward", backward)
+
+
+def _call_site(frame: FrameType | None) -> int:
+    """Return a number for the nearest line outside torch."""
+    root = _torch_root()
+    while frame is not None and frame.f_code.co_filename.startswith(root):
+        frame = frame.f_back
+    return 0 if frame is None else _line(frame.f_code, frame.f_lineno)
+
+
+def _line(code: CodeType, number: int) -> int:
+    return hash((code.co_filename, code.co_firstlineno, number))
+
+
+@functools.cache
+def _torch_root() -> str:
+    return str(Path(sys.modules["torch"].__file__ or "torch").parent)
+
+
+def _before_next_batch(module: ModuleType, report: Report) -> Undo:
+    """Asking for another batch, or finding that there is none, ends the step that the last batch began."""
+    owner = module._BaseDataLoaderIter
+    original = owner.__next__
+
+    @functools.wraps(original)
+    def __next__(self: Any) -> Any:  # noqa: N807
+        if self._num_yielded:
+            report(id(self._index_sampler))  # of the loader: the iterator is another one in each epoch
+        return original(self)
+
+    __next__._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return _replace(owner, "__next__", __next__)
+
+
+def _after_training_forward(module: ModuleType, report: Report) -> Undo:
+    return _after_forward(module.Module, report, training=True)
+
+
+def _after_evaluation_forward(module: ModuleType, report: Report) -> Undo:
+    return _after_forward(module.Module, report, training=False)
+
+
+def _after_forward(owner: Any, report: Report, *, training: bool) -> Undo:
+    """Listen to outermost calls of modules in one of the two modes; both modes share one wrapper."""
+    listeners: dict[bool, Report] | None = getattr(owner.__call__, _LISTENERS, None)
+    if listeners is None:
+        listeners = {}
+        restore = _wrap_call(owner, listeners)
+        setattr(owner.__call__, _LISTENERS, listeners)
+        setattr(owner.__call__, _RESTORE, restore)
+    wrapper = owner.__call__
+    listeners[training] = report
+
+    def undo() -> None:
+        listeners.pop(training, None)
+        if not listeners:
+            getattr(wrapper, _RESTORE)()
+
+    return undo
+
+
+_LISTENERS, _RESTORE = "_step_listeners", "_step_restore"
+
+
+def _wrap_call(owner: Any, listeners: dict[bool, Report]) -> Undo:
+    """Wrap `Module.__call__`: global forward hooks cost ten times as much, and torch.compile would trace them."""
+    import torch
+
+    original = owner.__call__
+    inside = _Inside()
+
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        if torch.compiler.is_compiling() or inside.now:
+            return original(self, *args, **kwargs)
+        inside.now = True
+        try:
+            result = original(self, *args, **kwargs)
+        finally:
+            inside.now = False
+        report = listeners.get(self.training)
+        if report is not None:
+            report(id(self))
+        return result
+
+    return _replace(owner, "__call__", __call__)
+
+
+STEP_HOOKS: tuple[StepHook, ...] = (
+    StepHook(signal="profiler_wanted", rank=-2, module="torch.autograd.profiler", install=_profiler_wanted),
+    StepHook(signal="optimizer_made", rank=-1, module="torch.optim.optimizer", install=_optimizer_made),
+    StepHook(signal="optimizer", rank=0, module="torch.optim.optimizer", install=_after_optimizer_step),
+    StepHook(signal="backward", rank=1, module="torch.autograd", install=_after_backward),
+    StepHook(signal="dataloader", rank=2, module="torch.utils.data.dataloader", install=_before_next_batch),
+    StepHook(signal="forward", rank=3, module="torch.nn.modules.module", install=_after_training_forward, costly=True),
+    StepHook(
+        signal="forward",
+        rank=3,
+        module="torch.nn.modules.module",
+        install=_after_evaluation_forward,
+        training=False,
+        costly=True,
+    ),
+)
+"""In torch's order of trust.
+
+A negative rank ends no step: -1 announces that the surest signal is to be expected, -2 that the program itself is about
+to use the native profiler.
+"""

@@ -1,0 +1,271 @@
+"""`unified-profiler run` on real scripts: their output and exit code, the steps found, the run that is written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from unified_profiler.model.records import Manifest
+from unified_profiler.model.run import Run, read_run
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+SETUP = """
+import sys, os, torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+x = torch.randn(4, 8)
+"""
+SGD = "opt = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+STEP = "    model(x).square().mean().backward(); opt.step(); opt.zero_grad()\n"
+
+
+@dataclass
+class Ran:
+    """How a script under the launcher ended, and what it left."""
+
+    code: int
+    stdout: str
+    stderr: str
+    run: Run
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.run.manifests[0]
+
+    @property
+    def signal(self) -> tuple[str, int] | None:
+        found = self.manifest.step_signal
+        return None if found is None else (found.name, found.sources)
+
+    @property
+    def recorded_steps(self) -> list[int]:
+        steps = {step for trace in self.run.traces for step in trace.events.column("step").to_pylist()}
+        return sorted(step for step in steps if step is not None)
+
+    def calls(self, name: str) -> int:
+        return sum(trace.events.column("name").to_pylist().count(name) for trace in self.run.traces)
+
+
+Launch = Callable[..., Ran]
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Launch:
+    def run(text: str, *options: str, args: tuple[str, ...] = (), file: str = "script.py") -> Ran:
+        (tmp_path / file).write_text(text)
+        target = () if "-m" in options else (file,)
+        done = subprocess.run(
+            [sys.executable, "-m", "unified_profiler", "run", *options, *target, *args],
+            cwd=tmp_path,
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        (path,) = (tmp_path / "profile").iterdir()
+        ran = Ran(done.returncode, done.stdout, done.stderr, read_run(path))
+        assert ran.manifest.failures == ()
+        return ran
+
+    return run
+
+
+def test_a_training_loop_with_arguments_and_settings_of_its_own(launch: Launch) -> None:
+    text = (
+        "import os\nos.environ['TORCH_SHOW_CPP_STACKTRACES'] = '1'\nimport sys\nassert 'torch' not in sys.modules\n"
+        + SETUP
+        + SGD
+        + "for i in range(8):\n"
+        + STEP
+        + "    print('step', i)\nprint(sys.argv, __name__)\n"
+    )
+    ran = launch(text, args=("--", "--epochs", "-o", "1"))
+    own = "".join(f"step {i}\n" for i in range(8)) + "['script.py', '--epochs', '-o', '1'] __main__\n"
+    assert ran.code == 0
+    assert ran.stdout.startswith(own + "\n")
+    assert "aten::addmm" in ran.stdout.removeprefix(own)
+    assert (ran.signal, ran.manifest.step_count) == (("optimizer", 1), 8)
+    assert ran.recorded_steps == [2, 3, 4]
+    assert ran.calls("aten::addmm") == 3 * 2
+    assert "8 steps, told by optimizer" in ran.stderr
+    assert str(ran.run.path) in ran.stderr
+
+
+def test_gradient_accumulation_and_schedule_options(launch: Launch) -> None:
+    text = SETUP + SGD + "for i in range(12):\n    model(x).sum().backward()\n    if i % 3 == 2: opt.step()\n"
+    ran = launch(text, "--wait", "1", "--warmup", "0", "--active", "2", "--record-shapes", "--no-table")
+    assert (ran.signal, ran.manifest.step_count) == (("optimizer", 1), 4)
+    assert ran.recorded_steps == [1, 2]
+    assert ran.calls("aten::addmm") == 2 * 3 * 2
+    assert ran.stdout == ""
+    shapes = ran.run.traces[0].events.column("input_shapes")
+    assert shapes.null_count < len(shapes)
+
+
+def test_two_optimizers_in_each_step(launch: Launch) -> None:
+    text = (
+        SETUP
+        + SGD
+        + "second = torch.optim.Adam(model.parameters())\nfor i in range(8):\n"
+        + STEP
+        + "    second.step()\n"
+    )
+    ran = launch(text)
+    assert (ran.signal, ran.manifest.step_count) == (("optimizer", 2), 8)
+    assert ran.calls("Optimizer.step#Adam.step") == ran.calls("Optimizer.step#SGD.step") == 3
+
+
+def test_lbfgs(launch: Launch) -> None:
+    text = (
+        SETUP + "opt = torch.optim.LBFGS(model.parameters(), max_iter=3)\n"
+        "def closure():\n    opt.zero_grad(); loss = model(x).square().mean(); loss.backward(); return loss\n"
+        "for i in range(6): opt.step(closure)\n"
+    )
+    ran = launch(text)
+    assert (ran.signal, ran.manifest.step_count) == (("optimizer", 1), 6)
+
+
+def test_a_loop_without_an_optimizer(launch: Launch) -> None:
+    text = (
+        SETUP + "for i in range(12):\n    model(x).square().mean().backward()\n    with torch.no_grad():\n"
+        "        for p in model.parameters(): p -= 0.1 * p.grad; p.grad = None\n"
+    )
+    ran = launch(text)
+    assert ran.signal == ("backward", 1)
+    assert "12 steps, told by backward; the first 4 steps count as one" in ran.stderr
+    assert ran.calls("aten::addmm") == 3 * 2
+
+
+def test_inference_with_a_chosen_signal(launch: Launch) -> None:
+    text = SETUP + "model.eval()\nwith torch.no_grad():\n    for i in range(8): model(x)\n"
+    ran = launch(text, "--step-signal", "forward")
+    assert (ran.signal, ran.manifest.step_count) == (("forward", 1), 8)
+    assert ran.recorded_steps == [2, 3, 4]
+
+
+def test_inference_over_a_loader_with_forked_workers(launch: Launch) -> None:
+    text = (
+        SETUP + "from torch.utils.data import DataLoader, TensorDataset\nmodel.eval()\n"
+        "loader = DataLoader(TensorDataset(torch.randn(24, 8)), batch_size=2, num_workers=2)\n"
+        "with torch.no_grad():\n    print(sum(len(model(b)) for (b,) in loader))\n"
+    )
+    ran = launch(text)
+    assert ran.stdout.startswith("24\n\n")
+    assert ran.signal == ("dataloader", 1)
+    assert "12 steps, told by dataloader" in ran.stderr
+    assert ran.calls("aten::addmm") == 3 * 2
+
+
+def test_a_script_without_steps_is_recorded_from_the_import_on(launch: Launch) -> None:
+    ran = launch("import torch\na = torch.randn(8, 8)\nfor _ in range(5): a = a @ a\nprint('done')\n")
+    assert ran.code == 0
+    assert ran.signal is None
+    assert ran.calls("aten::matmul") == 5
+    assert "aten::matmul" in ran.stdout
+    assert any("No end of a step was seen" in hint for hint in ran.run.traces[0].info.hints)
+
+
+def test_the_recording_from_the_import_on_ends_after_its_time(launch: Launch) -> None:
+    text = "import time, torch\na, end, n = torch.randn(8, 8), time.monotonic() + 1, 0\n"
+    text += "while time.monotonic() < end:\n    a @ a; n += 1\nprint(n)\n"
+    ran = launch(text, "--opening-limit", "0.1", "--no-table")
+    assert 0 < ran.calls("aten::matmul") < int(ran.stdout)
+
+
+def test_a_script_that_stops_before_the_window_is_recorded_from_the_import_on(launch: Launch) -> None:
+    ran = launch(SETUP + SGD + "for i in range(2):\n" + STEP)
+    assert ran.manifest.step_count == 2
+    assert ran.calls("aten::addmm") >= 2
+    assert "ended after 2 steps" in ran.stderr
+
+
+def test_a_script_that_raises_in_the_window(launch: Launch) -> None:
+    text = SETUP + SGD + "for i in range(8):\n    if i == 4: model(x.T)\n" + STEP
+    ran = launch(text)
+    assert ran.code == 1
+    assert ran.stderr.count("Traceback") == 1
+    assert "in <module>\n    if i == 4: model(x.T)\n" in ran.stderr
+    assert "unified_profiler" not in ran.stderr[ran.stderr.index("Traceback") : ran.stderr.index("RuntimeError")]
+    assert ran.recorded_steps == [2, 3, 4]
+    assert not ran.run.traces[0].info.complete
+
+
+def test_a_script_that_exits_with_a_code(launch: Launch) -> None:
+    ran = launch(SETUP + SGD + "for i in range(6):\n" + STEP + "sys.exit(3)\n")
+    assert (ran.code, ran.manifest.step_count) == (3, 6)
+    assert ran.manifest.ended_ns is not None
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_script_that_is_terminated(launch: Launch, number: signal.Signals, code: int) -> None:
+    ran = launch(SETUP + SGD + f"for i in range(8):\n    if i == 4: os.kill(os.getpid(), {int(number)})\n" + STEP)
+    assert ran.code == code
+    assert ran.recorded_steps[:2] == [2, 3]
+    assert "aten::addmm" in ran.stdout
+
+
+def test_a_script_with_its_own_handler_of_sigterm(launch: Launch) -> None:
+    text = (
+        "import os, signal\nsignal.signal(signal.SIGTERM, lambda *_: print('mine'))\n"
+        + SETUP
+        + "os.kill(os.getpid(), signal.SIGTERM)\nprint('goes on')\n"
+    )
+    ran = launch(text, "--no-table")
+    assert (ran.code, ran.stdout) == (0, "mine\ngoes on\n")
+
+
+def test_a_module(launch: Launch) -> None:
+    text = SETUP + SGD + "for i in range(6):\n" + STEP + "print(sys.argv[1:], __spec__.name)\n"
+    ran = launch(text, "-m", "trainer", "--", "--x", file="trainer.py")
+    assert ran.stdout.startswith("['--x'] trainer\n\n")
+    assert ran.manifest.step_count == 6
+
+
+def test_a_script_that_profiles_itself_gets_its_own_results(launch: Launch) -> None:
+    text = SETUP + SGD + "with torch.profiler.profile() as prof:\n    for i in range(8):\n    " + STEP
+    text += "print(sum(e.count for e in prof.key_averages() if e.key == 'aten::addmm'))\n"
+    ran = launch(text)
+    assert ran.stdout.startswith("16\n\n")
+    assert ran.stderr.count("hint:") == ran.stderr.count("uses a native profiler itself") == 1
+    assert ran.calls("aten::randn") == 1
+
+
+def test_a_script_without_a_framework(launch: Launch) -> None:
+    ran = launch("import sys\nprint('plain', 'torch' in sys.modules, 'duckdb' in sys.modules)\n")
+    assert (ran.code, ran.stdout) == (0, "plain False False\n")
+    assert "imported no framework" in ran.stderr
+
+
+def test_a_child_process_that_runs_on_to_the_end_of_the_script_leaves_the_run_alone(launch: Launch) -> None:
+    text = SETUP + SGD + "child = os.fork()\nfor i in range(8 if child else 0):\n" + STEP
+    text += "if not child: print('child'); sys.exit(5)\nprint(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    ran = launch(text)
+    assert ran.stdout.startswith("child\n5\n\n")
+    assert ran.stdout.count("aten::addmm") == 1
+    assert ran.manifest.step_count == 8
+
+
+def test_each_rank_of_a_job_writes_its_own_files(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        SETUP + SGD + "for i in range(6):\n" + STEP + "print('rank', os.environ['RANK'])\n"
+    )
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "unified_profiler"]
+    done = subprocess.run(
+        [*torchrun, "run", "script.py"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert {"rank 0", "rank 1"} <= set(done.stdout.splitlines())
+    assert done.stdout.count("aten::addmm ") == 1
+    (path,) = (tmp_path / "profile").iterdir()
+    run = read_run(path)
+    assert run.ranks == [0, 1]
+    assert [trace.info.rank for trace in run.traces] == [0, 1]
+    assert [manifest.step_count for manifest in run.manifests.values()] == [6, 6]

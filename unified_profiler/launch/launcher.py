@@ -1,0 +1,226 @@
+"""`run`: a program under the profiler from its first line to its last, whatever way it ends."""
+
+from __future__ import annotations
+
+import atexit
+import difflib
+import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from unified_profiler import registry
+from unified_profiler.config import resolve
+from unified_profiler.errors import ConfigurationError
+from unified_profiler.launch.interruption import TERMINATED, Interruption
+from unified_profiler.launch.post_import import ImportWatch
+from unified_profiler.launch.program import Program
+from unified_profiler.launch.step_finder import AUTO, NONE, StepFinder
+from unified_profiler.launch.windows import OpeningWindow, Windows, record_always
+from unified_profiler.model.records import Failure, StepSignal
+from unified_profiler.model.run import Run
+from unified_profiler.profiler import Profiler
+from unified_profiler.schedule import Schedule
+from unified_profiler.spi import Backend
+
+DEFAULT_SCHEDULE = Schedule(wait=1, warmup=1, active=3, repeat=1)
+"""One short window near the beginning. The first steps teach which object ends a step, so they are not recorded."""
+DEFAULT_OUTPUT = Path("profile")
+OPENING_SECONDS = 10.0
+
+_GAVE_WAY = (
+    "The script uses a native profiler itself, so recording ended where that began. "
+    "Take it out of the script to record later steps."
+)
+
+logger = logging.getLogger("unified_profiler")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchOptions:
+    """How a program is profiled.
+
+    Attributes:
+        schedule: Which steps are recorded; None for that of the settings, or `DEFAULT_SCHEDULE`.
+        step_signal: The signal that ends steps, "auto" to find it, "none" to look for none.
+        opening_seconds: How long the opening window may record at most; 0 for none.
+        profiler: Keywords of the Profiler that were given: output_dir, backend, level, record_shapes...
+    """
+
+    schedule: Schedule | None = None
+    step_signal: str = AUTO
+    opening_seconds: float = OPENING_SECONDS
+    profiler: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came of it.
+
+    Attributes:
+        exit_code: The program's own.
+        run: What was recorded; None where the profiler is switched off.
+        signal: What ended steps.
+        hints: What would have made the result better, in words.
+        failures: What went wrong in profiling.
+        error: What `strict` would have raised.
+    """
+
+    exit_code: int
+    run: Run | None = None
+    signal: StepSignal | None = None
+    steps: int = 0
+    hints: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    error: Exception | None = None
+
+
+def launch(program: Program, options: LaunchOptions) -> Outcome:
+    """Run a program to its end under the profiler.
+
+    Raises:
+        ConfigurationError: An option is wrong; the program was not started.
+        FrameworkNotInstalledError: A backend was named whose framework is not there.
+    """
+    settings = resolve({})
+    plan = options.schedule or settings.schedule or DEFAULT_SCHEDULE
+    keywords = {"output_dir": settings.output_dir or DEFAULT_OUTPUT, **options.profiler}
+    profiler = Profiler(schedule=plan, **keywords)
+    _check_signal(options.step_signal)
+    if not profiler.level:
+        return Outcome(exit_code=program.run())
+    with _quiet_log(), Interruption() as interruption, ImportWatch() as imports:
+        return _Launch(options, plan, profiler, interruption).run(program, imports)
+
+
+class _Launch:
+    def __init__(self, options: LaunchOptions, plan: Schedule, profiler: Profiler, interruption: Interruption) -> None:
+        self._profiler = profiler
+        self._interruption = interruption
+        self._process = os.getpid()
+        self._opening = OpeningWindow(
+            lambda folder: _opening_profiler(options, folder),
+            limit_seconds=options.opening_seconds,
+            interruption=interruption,
+        )
+        self._windows = Windows(profiler, plan, self._opening)
+        self._finder = StepFinder(
+            on_step=self._step, on_conflict=self._give_way, interruption=interruption, wanted=options.step_signal
+        )
+        self._revision = -1
+        self._error: Exception | None = None
+        self._stood_in = False
+        self._gave_way = False
+
+    def run(self, program: Program, imports: ImportWatch) -> Outcome:
+        os.register_at_fork(after_in_child=self._finder.stop_listening)
+        for backend in _backends(self._profiler):
+            self._finder.watch(backend.step_hooks(), imports)
+            imports.when_imported(backend.framework, self._framework_imported)
+        code = program.run()
+        if os.getpid() != self._process:
+            _leave_child(code)
+        self._finder.close()
+        return self._outcome(code)
+
+    def _framework_imported(self, _module: ModuleType) -> None:
+        self._finder.call(self._windows.begin)
+
+    def _step(self) -> None:
+        if self._finder.detector.revision != self._revision:
+            self._revision = self._finder.detector.revision
+            self._profiler.step_signal = self._finder.detector.result()
+        self._windows.step()
+
+    def _give_way(self) -> None:
+        """Leave the native profiler to the script: the results it asked for come first."""
+        self._gave_way = True
+        self._profiler.step_signal = self._finder.detector.result()
+        self._windows.end(_GAVE_WAY)
+
+    def _outcome(self, code: int) -> Outcome:
+        self._profiler.step_signal = self._finder.detector.result()
+        try:
+            with self._interruption.held():
+                self._finish()
+        except SystemExit:  # SIGTERM while the result was written: it is written, and the program was at its end
+            code = TERMINATED
+        run = self._profiler.run
+        return Outcome(
+            exit_code=code,
+            run=run,
+            signal=self._profiler.step_signal,
+            steps=self._finder.detector.steps,
+            hints=tuple(self._hints(run)),
+            failures=(*self._profiler.failures, *self._opening.failures),
+            error=self._finder.error or self._error,
+        )
+
+    def _finish(self) -> None:
+        try:
+            self._stood_in = self._windows.finish()
+        except Exception as error:  # noqa: BLE001  the program's own exit code and the table come first
+            self._error = error
+
+    def _hints(self, run: Run) -> Iterable[str]:
+        hints = [trace.info.hints for trace in run.traces]
+        if not self._stood_in:  # else the trace that stood in says why, and more to the point
+            hints += [manifest.hints for manifest in run.manifests.values()]
+            hints += [(_GAVE_WAY,)] if self._gave_way else []
+        yield from dict.fromkeys(chain.from_iterable(hints))
+        if self._finder.elsewhere:
+            yield (
+                f"{self._finder.elsewhere} signals came from other threads than the main one, where steps are not "
+                "followed. Use Profiler in the script, on the thread that trains."
+            )
+
+
+def _check_signal(name: str) -> None:
+    hooks = [hook for backend in registry.backends().values() for hook in backend.step_hooks()]
+    known = sorted({AUTO, NONE} | {hook.signal for hook in hooks if hook.rank >= 0})
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        suggestion = f" Did you mean {near[0]!r}?" if near else ""
+        msg = f"There is no step signal {name!r}.{suggestion} Known signals: {', '.join(known)}."
+        raise ConfigurationError(msg)
+
+
+def _leave_child(code: int) -> NoReturn:
+    """End a forked child that ran on to the end of the script, as Python would but for the libraries' own last acts.
+
+    A native profiler has threads that a child lacks: torch's waits for them for ever when the process ends.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code)
+
+
+def _opening_profiler(options: LaunchOptions, folder: Path) -> Profiler:
+    keywords = {**options.profiler, "output_dir": folder, "keep_native": False, "strict": False}
+    return Profiler(schedule=record_always, **keywords)
+
+
+def _backends(profiler: Profiler) -> tuple[Backend, ...]:
+    names = profiler.settings.backend
+    return tuple(backend for name, backend in registry.backends().items() if "auto" in names or name in names)
+
+
+@contextmanager
+def _quiet_log() -> Iterator[None]:
+    """Keep the package's log out of the script's output: failures and hints are shown at the end."""
+    handler, propagate = logging.NullHandler(), logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.propagate = propagate
+        logger.removeHandler(handler)

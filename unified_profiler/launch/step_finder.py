@@ -1,0 +1,129 @@
+"""Finds the steps of an unmodified script: hooks the frameworks it imports and feeds the detector."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import ModuleType
+
+from unified_profiler.launch.detector import Detector, Signal
+from unified_profiler.launch.interruption import Interruption
+from unified_profiler.launch.post_import import ImportWatch
+from unified_profiler.spi import StepHook
+
+AUTO = "auto"
+NONE = "none"
+
+NATIVE_PROFILER_WANTED = -2
+"""Rank of hooks that end no step, but tell that the program itself is about to use the native profiler."""
+
+
+@dataclass
+class _Installed:
+    hook: StepHook
+    signal: Signal
+    undo: Callable[[], None]
+
+
+class StepFinder:
+    """Calls `on_step` at the end of each step, on the main thread, and never raises into the program.
+
+    Attributes:
+        detector: The rules and what they found.
+        error: What went wrong, if anything did; then no further step is looked for.
+        elsewhere: How many signals came from other threads, which are not followed.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_step: Callable[[], None],
+        on_conflict: Callable[[], None],
+        interruption: Interruption,
+        wanted: str = AUTO,
+    ) -> None:
+        """Make a finder.
+
+        Args:
+            on_step: Called at each step's end.
+            on_conflict: Called when the program is about to use the native profiler itself.
+            interruption: Held back while a signal is dealt with.
+            wanted: The only signal to listen to; "auto" for all, "none" for none.
+        """
+        self.detector = Detector(hold_back=wanted == AUTO)
+        self.error: Exception | None = None
+        self.elsewhere = 0
+        self._on_step = on_step
+        self._on_conflict = on_conflict
+        self._interruption = interruption
+        self._wanted = wanted
+        self._thread = threading.get_ident()
+        self._installed: list[_Installed] = []
+        self._listening = True
+
+    def watch(self, hooks: Iterable[StepHook], imports: ImportWatch) -> None:
+        """Install hooks as soon as the modules that own their places are imported."""
+        for hook in hooks:
+            if hook.rank < 0 or self._wanted in {AUTO, hook.signal}:
+                imports.when_imported(hook.module, self._installer(hook))
+
+    def close(self) -> None:
+        """Undo all hooks."""
+        self._listening = False
+        while self._installed:
+            self._installed.pop().undo()
+
+    def stop_listening(self) -> None:
+        """Let go in a forked child: its signals say nothing about this process."""
+        self._listening = False
+
+    def _installer(self, hook: StepHook) -> Callable[[ModuleType], None]:
+        signal = Signal(name=hook.signal, rank=hook.rank, training=hook.training)
+
+        def install(module: ModuleType) -> None:
+            if self._listening:
+                undo = hook.install(module, lambda source: self._fired(signal, source))
+                self._installed.append(_Installed(hook, signal, undo))
+
+        return install
+
+    def call(self, action: Callable[[], None]) -> None:
+        """Do something on the main thread with interruptions held back; what it raises ends the search for steps."""
+        if not self._listening or threading.get_ident() != self._thread:
+            return
+        with self._interruption.held():
+            try:
+                action()
+            except Exception as error:  # noqa: BLE001  the user's training must go on; shown at the end
+                self.error = error
+                self._listening = False
+
+    def _fired(self, signal: Signal, source: int) -> None:
+        if not self._listening or self._interruption.at_work:
+            return
+        if threading.get_ident() != self._thread:
+            self.elsewhere += 1
+            return
+        self.call(lambda: self._take(signal, source))
+
+    def _take(self, signal: Signal, source: int) -> None:
+        if signal.rank == NATIVE_PROFILER_WANTED:
+            self._on_conflict()
+            return
+        if signal.rank < 0:
+            self.detector.expect_better()
+            return
+        chosen = self.detector.chosen
+        ended = self.detector.feed(signal, source)
+        if self.detector.chosen is not chosen:
+            self._undo_costly(signal)
+        if ended:
+            self._on_step()
+
+    def _undo_costly(self, chosen: Signal) -> None:
+        """Take away hooks that slow the program and can no longer be chosen."""
+        for installed in reversed(self._installed):
+            if installed.hook.costly and chosen.order < installed.signal.order:
+                installed.undo()
+        self._installed = [one for one in self._installed if not (one.hook.costly and chosen.order < one.signal.order)]
