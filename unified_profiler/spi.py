@@ -99,18 +99,29 @@ class Normaliser(Protocol):
         ...
 
 
+class HookRole(Enum):
+    """What a call from a hooked place means."""
+
+    STEP_END = "step end"
+    STEPS_EXPECTED = "steps expected"
+    """Ends no step, but announces that the surest signal will come: an optimizer was made."""
+    PROFILER_WANTED = "profiler wanted"
+    """Ends no step: the program itself is about to use the native profiler, which must then be free."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class StepHook:
     """A place in a framework from which the end of a step can be told, for scripts that do not call `step()`."""
 
     signal: str
     """What users call it: optimizer, backward, dataloader, forward, ..."""
-    rank: int
-    """0 for the surest signal; a better one that fires replaces a worse one."""
     module: str
     """The module that owns what is hooked; `install` is called right after its import."""
     install: Callable[[ModuleType, Callable[[int], None]], Callable[[], None]]
-    """Takes the module and a function to call with an id of the sender at each step's end; returns the undoing."""
+    """Takes the module and a function to call with an id of the sender each time; returns the undoing."""
+    rank: int = 0
+    """0 for the surest signal; a better one that fires replaces a worse one."""
+    role: HookRole = HookRole.STEP_END
     training: bool = True
     """False for signals of evaluation, which end steps only if no training signal ever came."""
     costly: bool = False

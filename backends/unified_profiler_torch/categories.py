@@ -21,6 +21,7 @@ class NameClass(IntEnum):
     STEP = 3
     MODULE = 4
     MEMORY = 5
+    COMPILED_GRAPH = 6
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,10 @@ _COLLECTIVE = re.compile(
     r"_?c10d(_functional)?::|record_param_comms|(nccl|gloo|mpi|ucc|xccl|hccl):|(nccl|rccl|mscclKernel)\w*[Kk]ernel"
 )
 _TORCH_ANNOTATION = re.compile(
-    r"Optimizer\.(step|zero_grad)#|## Call CompiledFxGraph|Torch-Compiled Region|TorchDynamo|enumerate\(DataLoader\)#"
+    r"Optimizer\.(step|zero_grad)#|Torch-Compiled Region|TorchDynamo|enumerate\(DataLoader\)#"
     r"|DistributedDataParallel\.|FullyShardedDataParallel\.|FSDP::"
 )
+_COMPILED_GRAPH = re.compile(r"## Call CompiledFxGraph")
 _STEP = re.compile(r"ProfilerStep#(\d+)$")
 
 
@@ -107,14 +109,16 @@ def classify_name(name: str) -> NameClass:
         return NameClass.MODULE
     if _COLLECTIVE.match(name):
         return NameClass.COLLECTIVE
+    if _COMPILED_GRAPH.match(name):
+        return NameClass.COMPILED_GRAPH
     return NameClass.TORCH_ANNOTATION if _TORCH_ANNOTATION.match(name) else NameClass.PLAIN
 
 
 def meaning(phase: str, category: str, name_class: NameClass) -> Meaning:
     """Return what an event of that category is; unknown ones are runtime events.
 
-    torch's own annotations (optimizer steps, data loader, compiled graphs) count as operators, as they do in
-    `key_averages()`; annotations of the user are regions.
+    Annotations are regions: those of the user of the application layer, torch's own (optimizer steps, data loader) of
+    the framework layer. A compiled graph is an operator, since it does the work of many.
     """
     plain = _BY_CATEGORY.get(category, _RUNTIME)
     if name_class is NameClass.MEMORY and phase == "i":
@@ -125,6 +129,8 @@ def meaning(phase: str, category: str, name_class: NameClass) -> Meaning:
     if plain == _REGION and name_class is NameClass.STEP:
         return Meaning(Layer.APPLICATION, Kind.STEP)
     if plain == _REGION and name_class is NameClass.TORCH_ANNOTATION:
+        return Meaning(Layer.FRAMEWORK, Kind.REGION)
+    if plain == _REGION and name_class is NameClass.COMPILED_GRAPH:
         return _OP
     if category == "python_function" and name_class is NameClass.MODULE:
         return Meaning(Layer.APPLICATION, Kind.MODULE)

@@ -175,7 +175,7 @@ class Mapping:
         }
 
     def _canonical(self) -> dict[str, Any]:
-        is_op = self.kind(Kind.OP, Kind.COLLECTIVE) & ~self.on_device
+        is_op = (self.meanings[0] == list(Layer).index(Layer.FRAMEWORK)) & ~self.on_device
         found = canonicalise(self.tree, self.name, self.names, is_op, self.rows.column("sequence_id"), self.start)
         plain = ~is_op & ~self.on_device & ~self._is_launch(is_op)
         found.origin[plain] = found.direction[plain] = -1

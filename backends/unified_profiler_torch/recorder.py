@@ -93,8 +93,8 @@ class TorchRecorder:
         self._expect(_State.RECORDING, "stop")
         with _native("stop"):
             self._close_step()
-            self._state = _State.DONE
             self._profile.stop_trace()
+            self._state = _State.DONE
         path = self._workdir / TRACE_NAME
         with _native("save"):
             self._profile.profiler.kineto_results.save(str(path))
@@ -115,6 +115,9 @@ class TorchRecorder:
                 self._profile.stop_trace()
             elif state is _State.RECORDING:
                 self._profile.stop_trace()
+        with suppress(Exception):
+            if state is _State.RECORDING and _is_busy():  # what stop_trace comes down to, where itself it fails
+                self._profile.profiler.__exit__(None, None, None)
         self._profile = None
 
     def _arguments(self) -> dict[str, Any]:

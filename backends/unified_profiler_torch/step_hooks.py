@@ -14,7 +14,7 @@ from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from unified_profiler.spi import StepHook
+from unified_profiler.spi import HookRole, StepHook
 
 Report = Callable[[int], None]
 Undo = Callable[[], None]
@@ -194,8 +194,18 @@ def _wrap_call(owner: Any, listeners: dict[bool, Report]) -> Undo:
 
 
 STEP_HOOKS: tuple[StepHook, ...] = (
-    StepHook(signal="profiler_wanted", rank=-2, module="torch.autograd.profiler", install=_profiler_wanted),
-    StepHook(signal="optimizer_made", rank=-1, module="torch.optim.optimizer", install=_optimizer_made),
+    StepHook(
+        signal="profiler",
+        role=HookRole.PROFILER_WANTED,
+        module="torch.autograd.profiler",
+        install=_profiler_wanted,
+    ),
+    StepHook(
+        signal="optimizer made",
+        role=HookRole.STEPS_EXPECTED,
+        module="torch.optim.optimizer",
+        install=_optimizer_made,
+    ),
     StepHook(signal="optimizer", rank=0, module="torch.optim.optimizer", install=_after_optimizer_step),
     StepHook(signal="backward", rank=1, module="torch.autograd", install=_after_backward),
     StepHook(signal="dataloader", rank=2, module="torch.utils.data.dataloader", install=_before_next_batch),
@@ -209,8 +219,4 @@ STEP_HOOKS: tuple[StepHook, ...] = (
         costly=True,
     ),
 )
-"""In torch's order of trust.
-
-A negative rank ends no step: -1 announces that the surest signal is to be expected, -2 that the program itself is about
-to use the native profiler.
-"""
+"""In the order in which torch's signals can be trusted."""

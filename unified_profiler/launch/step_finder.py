@@ -10,13 +10,10 @@ from types import ModuleType
 from unified_profiler.launch.detector import Detector, Signal
 from unified_profiler.launch.interruption import Interruption
 from unified_profiler.launch.post_import import ImportWatch
-from unified_profiler.spi import StepHook
+from unified_profiler.spi import HookRole, StepHook
 
 AUTO = "auto"
 NONE = "none"
-
-NATIVE_PROFILER_WANTED = -2
-"""Rank of hooks that end no step, but tell that the program itself is about to use the native profiler."""
 
 
 @dataclass
@@ -65,7 +62,7 @@ class StepFinder:
     def watch(self, hooks: Iterable[StepHook], imports: ImportWatch) -> None:
         """Install hooks as soon as the modules that own their places are imported."""
         for hook in hooks:
-            if hook.rank < 0 or self._wanted in {AUTO, hook.signal}:
+            if hook.role is not HookRole.STEP_END or self._wanted in {AUTO, hook.signal}:
                 imports.when_imported(hook.module, self._installer(hook))
 
     def close(self) -> None:
@@ -83,7 +80,7 @@ class StepFinder:
 
         def install(module: ModuleType) -> None:
             if self._listening:
-                undo = hook.install(module, lambda source: self._fired(signal, source))
+                undo = hook.install(module, lambda source: self._fired(hook.role, signal, source))
                 self._installed.append(_Installed(hook, signal, undo))
 
         return install
@@ -99,21 +96,20 @@ class StepFinder:
                 self.error = error
                 self._listening = False
 
-    def _fired(self, signal: Signal, source: int) -> None:
+    def _fired(self, role: HookRole, signal: Signal, source: int) -> None:
         if not self._listening or self._interruption.at_work:
             return
         if threading.get_ident() != self._thread:
             self.elsewhere += 1
             return
-        self.call(lambda: self._take(signal, source))
+        if role is HookRole.PROFILER_WANTED:
+            self.call(self._on_conflict)
+        elif role is HookRole.STEPS_EXPECTED:
+            self.detector.expect_better()
+        else:
+            self.call(lambda: self._take(signal, source))
 
     def _take(self, signal: Signal, source: int) -> None:
-        if signal.rank == NATIVE_PROFILER_WANTED:
-            self._on_conflict()
-            return
-        if signal.rank < 0:
-            self.detector.expect_better()
-            return
         chosen = self.detector.chosen
         ended = self.detector.feed(signal, source)
         if self.detector.chosen is not chosen:

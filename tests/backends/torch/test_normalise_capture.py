@@ -172,7 +172,7 @@ def test_the_optimizer_is_the_origin_of_its_operators(events: Events, train: Cal
     update = {(event["origin"], event["direction"]) for event in table if event["name"] == "aten::addcdiv_"}
     assert update == {("Adam", "update")}
     steps = named(events(train), "Optimizer.step#Adam.step")
-    assert [(event["kind"], event["op"]) for event in steps] == [("op", "Adam")] * 3
+    assert [(event["kind"], event["op"]) for event in steps] == [("region", "Adam")] * 3
 
 
 def test_composites_are_the_origin_of_their_parts(events: Events, train: Callable[[], None]) -> None:

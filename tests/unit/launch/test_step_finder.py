@@ -12,7 +12,7 @@ import pytest
 from unified_profiler.launch.interruption import Interruption
 from unified_profiler.launch.post_import import ImportWatch
 from unified_profiler.launch.step_finder import StepFinder
-from unified_profiler.spi import StepHook
+from unified_profiler.spi import HookRole, StepHook
 
 Report = Callable[[int], None]
 
@@ -23,17 +23,18 @@ class Framework:
     def __init__(self) -> None:
         self.hooked: dict[str, Report] = {}
 
-    def hook(self, signal: str, rank: int, *, costly: bool = False) -> StepHook:
+    def hook(self, signal: str, rank: int = 0, *, costly: bool = False, role: HookRole = HookRole.STEP_END) -> StepHook:
         def install(_module: ModuleType, report: Report) -> Callable[[], None]:
             self.hooked[signal] = report
             return lambda: self.hooked.pop(signal, None) and None
 
-        return StepHook(signal=signal, rank=rank, module="made_up_framework", install=install, costly=costly)
+        place = "made_up_framework"
+        return StepHook(signal=signal, rank=rank, module=place, install=install, costly=costly, role=role)
 
     def hooks(self) -> list[StepHook]:
         return [
-            self.hook("profiler_wanted", -2),
-            self.hook("optimizer_made", -1),
+            self.hook("profiler_wanted", role=HookRole.PROFILER_WANTED),
+            self.hook("optimizer_made", role=HookRole.STEPS_EXPECTED),
             self.hook("optimizer", 0),
             self.hook("backward", 1),
             self.hook("forward", 3, costly=True),
