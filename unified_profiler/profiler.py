@@ -114,7 +114,7 @@ class Profiler:
         self._running = False
         self._slot = OUTSIDE
         self._origin = 0
-        self._idle_left = 0
+        self._idle_until = 0
 
     # --- what there is to see ---------------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class Profiler:
         self._switch_off_in_forked_children()
         with self._lock:
             self._running = True
-            self._origin, self._idle_left = len(self._steps), 0
+            self._origin = len(self._steps)
             self._go_to(self._slot_of(self._origin))
             self._raise_if_strict()
 
@@ -185,10 +185,9 @@ class Profiler:
         Raises:
             UsageError: The profiler was not started.
         """
-        if self._idle_left > 0:  # the way of nearly all steps of a long training: nothing to decide
-            with self._lock:
-                self._idle_left -= 1
-                self._steps.end(self._clock())
+        ends = self._steps.ends
+        if len(ends) < self._idle_until:  # the way of nearly all steps of a long training: nothing to decide
+            ends.append(self._clock())
         elif self._on:
             self._change_step(self._clock())
 
@@ -271,7 +270,7 @@ class Profiler:
             msg = "stop() was called on a Profiler that is not running; it may have been stopped already."
             raise UsageError(msg)
         with self._lock:
-            self._running, self._idle_left = False, 0
+            self._running, self._idle_until = False, 0
             whole = isinstance(self._plan, Always) and not interrupted
             self._go_to(OUTSIDE, complete=whole)
             if len(self._steps) == self._origin:
@@ -284,14 +283,14 @@ class Profiler:
             msg = "step() was called on a Profiler that is not running. Use `with Profiler(...)` or call start() first."
             raise UsageError(msg)
         with self._lock:
-            self._steps.end(now)
+            self._steps.ends.append(now)
             following = self._slot_of(len(self._steps))
             if self._execution.busy or following.phase is not self._slot.phase:
                 self._go_to(following)
                 self._raise_if_strict()
             else:
                 self._slot = following
-                self._idle_left = max(0, self._plan.idle_from(len(self._steps) - self._origin) - 1)
+                self._idle_until = self.current_step + self._plan.idle_from(self.current_step - self._origin) - 1
 
     def _slot_of(self, step: int) -> Slot:
         try:
@@ -330,7 +329,7 @@ class Profiler:
         def switch_off() -> None:
             profiler = reference()
             if profiler is not None:
-                profiler._on, profiler._idle_left = False, 0
+                profiler._on, profiler._idle_until = False, 0
 
         os.register_at_fork(after_in_child=switch_off)
 

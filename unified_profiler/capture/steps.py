@@ -30,26 +30,25 @@ class StepLog:
     """
 
     def __init__(self) -> None:
-        self._ends = array("q")
+        self.ends = array("q")
+        """When each finished step ended; appending to it ends the current step."""
         self._begun: dict[int, tuple[int, Phase]] = {}
-        self.end = self._ends.append
-        """End the current step at the given moment."""
 
     def __len__(self) -> int:
         """Return the number of finished steps, which is the number of the current step."""
-        return len(self._ends)
+        return len(self.ends)
 
     def begin(self, now_ns: int, phase: Phase) -> None:
         """Begin the current step anew, at the given moment and in the given phase."""
-        self._begun[len(self._ends)] = now_ns, phase
+        self._begun[len(self.ends)] = now_ns, phase
 
     def start_of(self, step: int) -> int:
         """Return when a step began, finished or current."""
-        return self._begun[step][0] if step in self._begun else self._ends[step - 1]
+        return self._begun[step][0] if step in self._begun else self.ends[step - 1]
 
     def end_of(self, step: int) -> int:
         """Return when a finished step ended."""
-        return self._ends[step]
+        return self.ends[step]
 
     def to_table(self, rank: int) -> pa.Table:
         """Return all finished steps as a table."""
@@ -58,7 +57,7 @@ class StepLog:
             pa.array([rank] * len(rows), pa.int32()),
             pa.array(range(len(rows)), pa.int32()),
             pa.array([start for start, _, _ in rows], pa.int64()),
-            pa.array(self._ends, pa.int64()),
+            pa.array(self.ends, pa.int64()),
             pa.array([phase.value for _, _, phase in rows], pa.string()),
         ]
         return pa.table(columns, schema=STEP_SCHEMA)
@@ -75,7 +74,7 @@ class StepLog:
 
     def _rows(self) -> Iterator[tuple[int, int, Phase]]:
         start, phase = 0, Phase.IDLE
-        for step, end in enumerate(self._ends):
+        for step, end in enumerate(self.ends):
             start, phase = self._begun.get(step, (start, phase))
             yield start, end, phase
             start = end
