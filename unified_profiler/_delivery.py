@@ -63,7 +63,9 @@ class Delivery:
         if self._started_ns:
             return
         self._started_ns = time.time_ns()
-        assemble([])  # Arrow loads parts of itself (and pandas, if it is there) at first use: not inside a training step
+        assemble(
+            []
+        )  # Arrow loads parts of itself (and pandas, if it is there) at first use: not inside a training step
         if self._settings.output_dir is not None:
             self._writer = RunWriter(self._settings.output_dir.absolute(), self.job.run_name(), self.job.rank)
             self._write_manifest(StepLog(), ended_ns=None)

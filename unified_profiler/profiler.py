@@ -93,6 +93,7 @@ class Profiler:
                 "keep_native": keep_native,
                 "native_options": native_options,
                 "strict": strict,
+                "schedule": schedule if isinstance(schedule, Schedule) else None,
             }
         )
         self._on = self.settings.level > 0

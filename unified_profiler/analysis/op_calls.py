@@ -70,14 +70,14 @@ def _outermost(events: EventTable, shown: Flags, keys: Sequence[str]) -> Flags:
     """Flag the calls that do not lie within another one of their group on the same thread."""
     rows = np.flatnonzero(shown)
     start = ints(events, "start_ns")[rows]
+    start = start - (start.min() if len(start) else 0)  # times since the epoch leave no room for what follows
     end = start + ints(events, "duration_ns")[rows]
     group = _groups(events, rows, [*keys, "pid", "tid"])
     order = np.lexsort((-end, start, group))
-    reach = end[order] - start.min(initial=0)
-    span = int(reach.max(initial=0)) + 1
-    reach = np.maximum.accumulate(reach + group[order] * span)[:-1] - group[order][1:] * span + start.min(initial=0)
+    ahead = group[order] * (int(end.max(initial=0)) + 1)  # puts the groups one after the other on one time line
+    reached = np.maximum.accumulate(end[order] + ahead)
     flags = np.zeros(len(shown), np.bool_)
-    flags[rows[order]] = np.append(True, start[order][1:] >= reach)[: len(rows)]
+    flags[rows[order]] = np.append(True, (start[order] + ahead)[1:] >= reached[:-1])[: len(rows)]
     return flags
 
 

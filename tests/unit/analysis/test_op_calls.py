@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unified_profiler.analysis import op_table
 from unified_profiler.analysis.op_calls import op_calls
 from unified_profiler.model.trace import Trace
 
@@ -75,3 +76,9 @@ def test_no_call_has_more_self_time_than_time(make_trace: MakeTrace, spans: Span
     calls = op_calls(_make(make_trace, spans).events, keys=["name"], regions=False)
     own, whole = (calls.column(name).to_pylist() for name in ("self_cpu_ns", "cpu_ns"))
     assert all(0 <= a <= b for a, b in zip(own, whole, strict=True))
+
+
+def test_many_groups_count_every_call_of_theirs(make_trace: MakeTrace) -> None:
+    rows = [{"op": f"Op{i % 40}", "name": f"aten::op{i}", "at": (10 * i, 10 * i + 7)} for i in range(200)]
+    table = op_table(make_trace(*rows), by="op")
+    assert [(row.call_count, row.cpu_ns) for row in table] == [(5, 35)] * 40
