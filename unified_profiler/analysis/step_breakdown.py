@@ -33,8 +33,9 @@ def step_breakdown(source: Source, *, engine: Engine | None = None) -> Result:
     Every moment of a step counts once, over all threads and devices: in `collective_ns` if a collective ran, else in
     `copy_ns` if a copy ran, else in `op_ns` if an operator or kernel ran, else in `uncovered_ns`, so that these four
     add up to `wall_ns`. Work of a device counts for the step in whose time it ran, which may be a later one than
-    that which launched it. `regions_ns` has the time of each region by name; regions hold operators and one another,
-    so each is at most the wall time, not their sum.
+    that which launched it. `regions_ns` has the time of each of the user's regions by name; regions hold operators and
+    one another, so each is at most the wall time, not their sum. The framework's own annotations, such as torch's
+    `Optimizer.step#...`, are rows of `op_table`.
 
     Args:
         source: A Trace or a Run.

@@ -1,5 +1,5 @@
 -- How long each part of a step was busy. Parts: 1 in collectives, 2 in collectives or copies, 3 in any operator; and
--- each region by its name. Spans of one part are cut to what they add to the earlier ones, so that no moment counts
+-- each region of the application by its name. Spans of one part are cut to what they add to the earlier ones, so that no moment counts
 -- twice, and to the borders of the step.
 with
 steps as (
@@ -23,7 +23,7 @@ parts as (
     union all
     select rank, cycle, 4 as part, name as region, start_ns, start_ns + duration_ns as end_ns
     from events
-    where kind = 'region'
+    where kind = 'region' and layer = 'application'
 ),
 reached as (
     select

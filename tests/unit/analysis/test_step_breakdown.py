@@ -113,7 +113,14 @@ def test_hostile_region_names_are_only_names(make_trace: MakeTrace, name: str) -
     assert step_breakdown(trace).rows[0].regions_ns == {name: 5}
 
 
+def test_annotations_of_the_framework_are_no_regions_of_the_user(make_trace: MakeTrace) -> None:
+    annotation = {"name": "Optimizer.step#SGD.step", "kind": "region", "layer": "framework", "at": (5, 50)}
+    row = step_breakdown(make_trace(_step(0, 0, 100), annotation)).rows[0]
+    assert (row.regions_ns, row.op_ns, row.uncovered_ns) == ({}, 0, 100)
+
+
 KINDS = ["op", "copy", "collective", "kernel", "region"]
+LAYERS = {"region": "application"}
 QUICK = settings(deadline=None, max_examples=30)  # the time of one example says nothing on a shared machine
 SPANS = st.lists(
     st.tuples(st.integers(0, 300), st.integers(0, 80), st.sampled_from(KINDS), st.integers(1, 3)), max_size=30
@@ -124,7 +131,10 @@ SPANS = st.lists(
 @given(spans=SPANS)
 def test_every_moment_counts_exactly_once(make_trace: MakeTrace, spans: list[tuple[int, int, str, int]]) -> None:
     steps = [_step(0, 20, 120), _step(1, 120, 150), _step(2, 200, 280)]
-    rows = [{"kind": kind, "tid": 10 + tid, "at": (start, start + length)} for start, length, kind, tid in spans]
+    rows = [
+        {"kind": kind, "layer": LAYERS.get(kind, "framework"), "tid": 10 + tid, "at": (start, start + length)}
+        for start, length, kind, tid in spans
+    ]
     for row in step_breakdown(make_trace(*steps, *rows)):
         start, end = steps[row.step]["at"]
         busy: dict[int, set[str]] = {moment: set() for moment in range(start, end)}
