@@ -114,6 +114,17 @@ def test_an_output_dir_that_is_a_file_is_refused(tmp_path: Path) -> None:
         check_output_dir(tmp_path / "file" / "below")
 
 
+def test_an_output_dir_that_cannot_be_made_is_refused() -> None:
+    with pytest.raises(OutputDirectoryError, match="cannot be made.*Choose another `output_dir`"):
+        RunWriter(Path("/proc/unified-profiler"), "run", 0)
+
+
+def test_an_output_dir_without_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(OutputDirectoryError, match="no permission"):
+        check_output_dir(tmp_path / "below")
+
+
 def test_a_column_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match="no column \\['colour'\\]"):
         event_table({"colour": "red"}, rows=1)
