@@ -26,6 +26,9 @@ from unified_profiler_torch.tree import Flags, Tree
 FRAME_LANE = FIRST_LANE >> 1
 """Added to a thread's id: the lane of those of its Python frames that cut an annotation."""
 
+CLOCK_SLACK_NS = 20_000
+"""By so much Kineto's clock and the system's may differ: an event that ends within it had ended."""
+
 
 @dataclass(frozen=True)
 class Mapping:
@@ -33,6 +36,8 @@ class Mapping:
 
     rows: Rows
     header: Header
+    stop_ns: int | None = None
+    """When recording ended, where that is known."""
 
     def table(self, *, with_flops: bool) -> EventTable:
         """Build the event table."""
@@ -81,8 +86,15 @@ class Mapping:
 
     @cached_property
     def duration(self) -> Ints:
-        """Duration of each event in nanoseconds."""
-        return nanoseconds(self.rows.floats("dur"))
+        """Duration of each event in nanoseconds.
+
+        Kineto ends what is still open at the end of recording much later, when it gets to it; that is cut off here.
+        """
+        duration = nanoseconds(self.rows.floats("dur"))
+        if self.stop_ns is None:
+            return duration
+        late = (self.start < self.stop_ns) & (self.start + duration > self.stop_ns + CLOCK_SLACK_NS)
+        return np.where(late & ~self.on_device, self.stop_ns - self.start, duration)
 
     @cached_property
     def pid(self) -> Ints:

@@ -39,7 +39,7 @@ class KinetoNormaliser:
             raise TraceFormatError(msg)
         header, rows = _load(capture.files[0])
         with_flops = bool(capture.details.get("flops") or header.get("with_flops"))
-        table = Mapping(rows, header).table(with_flops=with_flops)
+        table = Mapping(rows, header, capture.stop_ns).table(with_flops=with_flops)
         native = header | {"processes": process_names(rows.labels)}
         return table.replace_schema_metadata({b"native": msgspec.json.encode(native)})
 

@@ -5,6 +5,7 @@ torch allows one profiler at a time in a process; one that is already active is 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
@@ -91,6 +92,7 @@ class TorchRecorder:
             NativeProfilerError: torch failed, or the trace could not be written.
         """
         self._expect(_State.RECORDING, "stop")
+        stop_ns = time.time_ns()
         with _native("stop"):
             self._close_step()
             self._profile.stop_trace()
@@ -102,7 +104,10 @@ class TorchRecorder:
                 msg = f"Kineto wrote no file to {path}"
                 raise OSError(msg)
         details = {"flops": bool(self._arguments()["with_flops"])}
-        return NativeCapture(backend="torch", files=(path,), framework_version=str(torch.__version__), details=details)
+        version = str(torch.__version__)
+        return NativeCapture(
+            backend="torch", files=(path,), framework_version=version, stop_ns=stop_ns, details=details
+        )
 
     def discard(self) -> None:
         """Let go of everything; the native profiler is free afterwards."""

@@ -115,7 +115,7 @@ def test_an_output_dir_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_output_dir_that_cannot_be_made_is_refused() -> None:
-    with pytest.raises(OutputDirectoryError, match="cannot be made.*Choose another `output_dir`"):
+    with pytest.raises(OutputDirectoryError, match=r"cannot be made.*Choose another `output_dir`"):
         RunWriter(Path("/proc/unified-profiler"), "run", 0)
 
 
