@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from unified_profiler.testing.conformance import BackendConformance
+from unified_profiler.testing import BackendConformance
 from unified_profiler_torch import backend as torch_backend
 
 

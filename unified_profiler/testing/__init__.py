@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from unified_profiler.testing.builders import TraceBuilder
 from unified_profiler.testing.fakes import FakeBackend, FakeClock, FakeRecorder
 
-__all__ = ["FakeBackend", "FakeClock", "FakeRecorder", "TraceBuilder"]
+if TYPE_CHECKING:
+    from unified_profiler.testing.conformance import BackendConformance
+
+__all__ = ["BackendConformance", "FakeBackend", "FakeClock", "FakeRecorder", "TraceBuilder"]
+
+
+def __getattr__(name: str) -> object:
+    """Load the conformance suite when it is asked for: it needs pytest, the fakes do not."""
+    if name == "BackendConformance":
+        from unified_profiler.testing.conformance import BackendConformance
+
+        return BackendConformance
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)
