@@ -1,7 +1,7 @@
 """KinetoNormaliser: a Kineto trace, written by this program or any other, as events of the schema.
 
-Works without torch. Left out are the running numbers of `args.LEFT_OUT`, the arrows and the span of
-`rows.REDUNDANT_FLOWS` and `rows.WINDOW`, and the sort indices by which viewers order threads.
+Works without torch. Left out are the running numbers of `args.LEFT_OUT`, the arrows of `rows.REDUNDANT_FLOWS`, the
+span of `rows.WINDOW` with the marks of its ends, and the sort indices by which viewers order threads.
 """
 
 from __future__ import annotations

@@ -36,6 +36,9 @@ REDUNDANT_FLOWS = frozenset({"ac2g", "fwdbwd", "async_cpu_to_gpu", "async_gpu", 
 WINDOW = "Trace"
 """Category of the span that is the recording itself."""
 
+WINDOW_LANES = frozenset({"Traces", ""})
+"""Processes of the two instants, without a category, that mark where the recording begins and ends."""
+
 
 class CpuEvent(msgspec.Struct, gc=False):
     """An event of a block in which everything is as it is in most: any other phase, category or argument is an error.
@@ -111,7 +114,7 @@ class Rows:
     def _places(self, events: Sequence[Event] | Sequence[CpuEvent]) -> tuple[Codes, npt.NDArray[np.int8]]:
         """Return the place of each event and what is to be done with it."""
         place = self.places_index.codes([(e.ph, e.cat, e.pid, e.tid) for e in events])
-        roles = np.array([_role(phase, category) for phase, category, *_ in self.places_index], np.int8)
+        roles = np.array([_role(phase, category, pid) for phase, category, pid, _ in self.places_index], np.int8)
         return place, roles[place]
 
     @property
@@ -177,10 +180,12 @@ def _decode_any(block: bytes, path: Path) -> list[Event]:
     return events
 
 
-def _role(phase: str, category: str) -> int:
+def _role(phase: str, category: str, pid: int | str) -> int:
     if phase == "M":
         return _LABEL
-    if category == WINDOW or (phase in {"s", "f", "t"} and category in REDUNDANT_FLOWS):
+    if category == WINDOW or (phase == "i" and not category and pid in WINDOW_LANES):
+        return _DROP
+    if phase in {"s", "f", "t"} and category in REDUNDANT_FLOWS:
         return _DROP
     return _KEEP if phase in _USUAL_PHASES and is_known(category) else _KEEP_ALL
 
