@@ -21,14 +21,23 @@ def nanoseconds(microseconds: npt.NDArray[np.float64]) -> Ints:
     return exact
 
 
-def numbers(values: Ints) -> pa.Array:
-    """Build a column of integers; `MISSING` becomes null."""
-    return pa.array(values, mask=values == MISSING)
+def numbers(values: Ints) -> pa.Array | None:
+    """Build a column of integers; `MISSING` becomes null. A column without any value is None."""
+    return _with_nulls(values, values == MISSING)
 
 
-def text(codes: npt.NDArray[Any], texts: Iterable[str | None]) -> pa.DictionaryArray:
-    """Build a text column; codes below 0 and texts that are None become null."""
+def text(codes: npt.NDArray[Any], texts: Iterable[str | None]) -> pa.DictionaryArray | None:
+    """Build a text column; codes below 0 and texts that are None become null. A column without any text is None."""
     distinct = Index()
     lookup = np.array([-1 if value is None else distinct[value] for value in texts] + [-1], np.int32)
+    if not distinct:
+        return None
     indices = lookup[codes]
-    return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), pa.array(list(distinct), pa.string()))
+    column = _with_nulls(indices, indices < 0)
+    return None if column is None else pa.DictionaryArray.from_arrays(column, pa.array(list(distinct), pa.string()))
+
+
+def _with_nulls(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> pa.Array | None:
+    if not missing.any():
+        return pa.array(values)
+    return None if missing.all() else pa.array(values, mask=missing)

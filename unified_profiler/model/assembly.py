@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unified_profiler.model.nesting import Ints, nest
+from unified_profiler.model.nesting import Ints, nest, of_kind, whole_numbers
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind, empty_table
 
 
@@ -38,7 +37,7 @@ def assemble(
     events = _concat(native)
     if own is not None and len(own):
         own = _snap(own, events)
-        if _rows(own, Kind.STEP).any():
+        if of_kind(own, Kind.STEP).any():
             events = _steps_to_regions(events)
         events = _concat([own, events])
     events = _replace(events, "cycle", pa.repeat(pa.scalar(cycle, pa.int32()), len(events)))
@@ -59,7 +58,8 @@ def _concat(tables: Sequence[EventTable]) -> EventTable:
 
 
 def _snap(own: EventTable, events: EventTable) -> EventTable:
-    start, end = _ints(own, "start_ns"), _ints(own, "start_ns") + _ints(own, "duration_ns")
+    start = _ints(own, "start_ns").copy()
+    end = start + _ints(own, "duration_ns")
     own_tid, tid = _ints(own, "tid"), _ints(events, "tid")
     begin, finish = _ints(events, "start_ns"), _ints(events, "start_ns") + _ints(events, "duration_ns")
     for thread in np.unique(own_tid):
@@ -97,7 +97,7 @@ class _Lane:
 
 
 def _steps_to_regions(events: EventTable) -> EventTable:
-    steps = _rows(events, Kind.STEP)
+    steps = of_kind(events, Kind.STEP)
     if not steps.any():
         return events
     kinds = pc.if_else(pa.array(steps), Kind.REGION.value, events.column("kind").cast(pa.string()))
@@ -105,7 +105,7 @@ def _steps_to_regions(events: EventTable) -> EventTable:
 
 
 def _place_in_steps(events: EventTable) -> EventTable:
-    rows = np.flatnonzero(_rows(events, Kind.STEP))
+    rows = np.flatnonzero(of_kind(events, Kind.STEP))
     if not len(rows):
         return events
     start, duration = _ints(events, "start_ns"), _ints(events, "duration_ns")
@@ -123,11 +123,11 @@ def _place_in_steps(events: EventTable) -> EventTable:
 def _by_launch(events: EventTable, step: Ints) -> Ints:
     """Give the work of a device the step of the call that launched it, which is often an earlier one."""
     correlation = _ints(events, "correlation_id")
-    launches = np.flatnonzero(_rows(events, Kind.RUNTIME) & (correlation >= 0))
+    launches = np.flatnonzero(of_kind(events, Kind.RUNTIME) & (correlation >= 0))
     if not len(launches):
         return step
     launches = launches[np.argsort(correlation[launches], kind="stable")]
-    on_device = np.flatnonzero((correlation >= 0) & ~_rows(events, Kind.RUNTIME))
+    on_device = np.flatnonzero((correlation >= 0) & ~of_kind(events, Kind.RUNTIME))
     keys = correlation[launches]
     place = np.minimum(np.searchsorted(keys, correlation[on_device]), len(keys) - 1)
     known = keys[place] == correlation[on_device]
@@ -136,14 +136,8 @@ def _by_launch(events: EventTable, step: Ints) -> Ints:
     return placed
 
 
-def _rows(events: EventTable, kind: Kind) -> npt.NDArray[np.bool_]:
-    flags: npt.NDArray[np.bool_] = pc.equal(events.column("kind"), kind.value).to_numpy()
-    return flags
-
-
 def _ints(events: EventTable, name: str) -> Ints:
-    values: Ints = events.column(name).fill_null(-1).to_numpy().astype(np.int64)
-    return values
+    return whole_numbers(events.column(name))
 
 
 def _fill(events: EventTable, name: str, value: int | str) -> EventTable:

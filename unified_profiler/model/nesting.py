@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from unified_profiler.model.schema import EventTable, Kind
 
@@ -41,7 +40,7 @@ class Nesting:
 def nest(table: EventTable) -> EventTable:
     """Number the events and fill in parent, depth and self time; counters stay outside the tree."""
     rows = len(table)
-    spans = np.flatnonzero(~_is_kind(table, Kind.COUNTER)) if rows else np.empty(0, np.int64)
+    spans = np.flatnonzero(~of_kind(table, Kind.COUNTER)) if rows else np.empty(0, np.int64)
     start, duration = _ints(table, "start_ns"), _ints(table, "duration_ns")
     pid, tid = _ints(table, "pid"), _ints(table, "tid")
     part = find_nesting(start[spans], duration[spans], pid[spans], tid[spans])
@@ -153,12 +152,22 @@ def _self_time(duration: Ints, parent: Ints) -> Ints:
 
 
 def _ints(table: EventTable, name: str) -> Ints:
-    array: Ints = table.column(name).fill_null(-1).to_numpy()
-    return array
+    return whole_numbers(table.column(name))
 
 
-def _is_kind(table: EventTable, kind: Kind) -> npt.NDArray[np.bool_]:
-    flags: npt.NDArray[np.bool_] = pc.equal(table.column("kind"), pa.scalar(kind.value)).to_numpy()
+def whole_numbers(column: pa.ChunkedArray) -> Ints:
+    """Return a column of integers, -1 for null; not to be written to, since it may be the column's own memory."""
+    filled = column.fill_null(-1) if column.null_count else column
+    values: Ints = filled.to_numpy().astype(np.int64, copy=False)
+    return values
+
+
+def of_kind(table: EventTable, kind: Kind) -> npt.NDArray[np.bool_]:
+    """Say which events are of a kind, by the codes of the column rather than its texts."""
+    column = table.column("kind").unify_dictionaries().combine_chunks()
+    if not len(column):
+        return np.zeros(0, np.bool_)
+    flags: npt.NDArray[np.bool_] = column.indices.to_numpy() == column.dictionary.index(kind.value).as_py()
     return flags
 
 

@@ -115,7 +115,8 @@ def event_table(columns: Mapping[str, Any], *, rows: int) -> EventTable:
     if unknown:
         msg = f"The event schema has no column {sorted(unknown)}; its columns are {EVENT_SCHEMA.names}."
         raise ValueError(msg)
-    arrays = [_column(field, columns.get(field.name), rows) for field in EVENT_SCHEMA]
+    empty = {kind: _repeat(None, kind, rows) for kind in {field.type for field in EVENT_SCHEMA}}
+    arrays = [_column(field, columns.get(field.name), rows, empty[field.type]) for field in EVENT_SCHEMA]
     return pa.table(arrays, schema=EVENT_SCHEMA)
 
 
@@ -124,11 +125,11 @@ def empty_table() -> EventTable:
     return event_table({}, rows=0)
 
 
-def _column(field: pa.Field, value: Any, rows: int) -> pa.Array | pa.ChunkedArray:
+def _column(field: pa.Field, value: Any, rows: int, empty: pa.Array) -> pa.Array | pa.ChunkedArray:
     if value is None and field.name in _ZERO_BY_DEFAULT:
         value = 0
     if value is None:
-        return _repeat(None, field.type, rows)
+        return empty
     if isinstance(value, (str, int, float)):
         return _repeat(value, field.type, rows)
     array = value if isinstance(value, (pa.Array, pa.ChunkedArray)) else pa.array(value)
