@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from unified_profiler.model.nesting import Ints, whole_numbers
 from unified_profiler.model.schema import EventTable
 
-Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
@@ -37,5 +37,4 @@ def coded(events: EventTable, name: str) -> Coded:
 
 def ints(events: EventTable, name: str, *, null: int = -1) -> Ints:
     """Return a column of whole numbers."""
-    values: Ints = events.column(name).fill_null(null).to_numpy().astype(np.int64, copy=False)
-    return values
+    return whole_numbers(events.column(name), null=null)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from unified_profiler.analysis.columns import Flags, Ints, coded, ints
+from unified_profiler.analysis.columns import Flags, coded, ints
 from unified_profiler.analysis.op_tree import OpTree, op_tree
 from unified_profiler.model.schema import TEXT, EventTable, Kind, Layer
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unified_profiler.analysis.columns import Codes, Flags, Ints, coded, ints
+from unified_profiler.analysis.columns import Codes, Flags, coded, ints
+from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind
 
 

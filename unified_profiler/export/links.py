@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from unified_profiler.export.lanes import Flags
-from unified_profiler.model.nesting import Ints
+from unified_profiler.model.nesting import Ints, whole_numbers
 from unified_profiler.model.schema import EventTable, Kind
 
 
@@ -66,8 +66,7 @@ def _first_of_each(key: Ints, order: Ints, among: Flags) -> Ints:
 
 
 def _ints(events: EventTable, name: str) -> Ints:
-    values: Ints = events.column(name).fill_null(-1).to_numpy()
-    return values
+    return whole_numbers(events.column(name))
 
 
 def _is(events: EventTable, name: str, value: str) -> Flags:

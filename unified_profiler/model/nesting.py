@@ -155,9 +155,9 @@ def _ints(table: EventTable, name: str) -> Ints:
     return whole_numbers(table.column(name))
 
 
-def whole_numbers(column: pa.ChunkedArray) -> Ints:
-    """Return a column of integers, -1 for null; not to be written to, since it may be the column's own memory."""
-    filled = column.fill_null(-1) if column.null_count else column
+def whole_numbers(column: pa.ChunkedArray, *, null: int = -1) -> Ints:
+    """Return a column of integers; not to be written to, since it may be the column's own memory."""
+    filled = column.fill_null(null) if column.null_count else column
     values: Ints = filled.to_numpy().astype(np.int64, copy=False)
     return values
 
