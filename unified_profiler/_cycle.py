@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -14,8 +13,6 @@ from unified_profiler._faults import FaultLog, Outcome
 from unified_profiler.errors import UnsupportedCapabilityError
 from unified_profiler.model.schema import EventTable
 from unified_profiler.spi import Backend, NativeCapture, Recorder, RecordOptions
-
-logger = logging.getLogger("unified_profiler")
 
 
 @dataclass(frozen=True)
@@ -76,9 +73,9 @@ class Cycle:
         for backend, capture in self._captures:
             with self._guard(backend, "normalise") as outcome:
                 results.append(Recorded(backend, capture, backend.normaliser().normalise(capture)))
-            if outcome.failed:
+            if outcome.failed and self._workdir is not None:
                 keep = True
-                logger.error("The native files of %s are kept in %s", backend.name, self._workdir)
+                self._faults.add_to_last(kept=self._workdir / backend.name)
         if not keep:
             self._remove_files()
         return results

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from unified_profiler.model.records import Failure
 
@@ -51,6 +52,11 @@ class FaultLog:
             return
         self._logged.add((source, action, text))
         logger.error("%s failed to %s (the program goes on, see Profiler.failures): %s", source, action, text)
+
+    def add_to_last(self, *, kept: Path) -> None:
+        """Add to the last failure where the native files are."""
+        self.failures[-1] = self.failures[-1].model_copy(update={"kept": str(kept)})
+        logger.error("Its native files are kept in %s", kept)
 
     def raise_if_strict(self) -> None:
         """Raise what came up since the last call, in strict mode."""

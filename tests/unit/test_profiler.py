@@ -325,6 +325,13 @@ def test_a_backend_that_fails_is_reported_and_the_loop_goes_on(verb: str, caplog
     assert names(prof.traces[0], "step") == ["step 2", "step 3"]
 
 
+def test_a_capture_that_cannot_be_read_is_kept_and_the_failure_says_where() -> None:
+    prof = run(1, FakeBackend(fails_at=frozenset({"normalise"})))
+    kept = prof.failures[0].kept
+    assert kept is not None
+    assert [file.name for file in Path(kept).iterdir()] == ["fake.json"]
+
+
 def test_a_failure_does_not_touch_the_other_backends() -> None:
     good, bad = FakeBackend("good"), FakeBackend("bad", fails_at=frozenset({"start"}))
     with up.Profiler(backend=[bad, good], clock=good.clock) as prof:

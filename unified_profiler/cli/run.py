@@ -210,7 +210,9 @@ def _lines(outcome: Outcome) -> Iterator[str]:
     if not any(trace.info.frameworks for trace in outcome.run.traces):
         yield "no operators were recorded: the script imported no framework that has a backend, see `doctor`"
     yield from (f"hint: {hint}" for hint in outcome.hints)
-    yield from (f"{one.source} failed to {one.action}: {one.error}" for one in outcome.failures)
+    for one in outcome.failures:
+        kept = f"; its native files are kept in {one.kept}" if one.kept else ""
+        yield f"{one.source} failed to {one.action}: {one.error}{kept}"
     if outcome.error is not None:
         yield f"profiling ended early: {type(outcome.error).__name__}: {outcome.error}"
 

@@ -26,6 +26,8 @@ class Failure(Record):
     """Type and text of the exception."""
     cycle: int | None = None
     step: int | None = None
+    kept: str | None = None
+    """Where the native files of a capture that could not be read are kept."""
 
 
 class StepSignal(Record):

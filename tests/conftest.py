@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _temporary_files_of_this_run_only(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Faults leave native files behind on purpose: let them, and what killed processes leave, go with the test run."""
+    folder = tmp_path_factory.mktemp("temporary")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", os.fspath(folder))
+        patch.setattr(tempfile, "tempdir", None)
+        yield
