@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from unified_profiler.analysis.columns import Flags, coded, ints
 from unified_profiler.analysis.op_tree import OpTree, op_tree
+from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import TEXT, EventTable, Kind, Layer
 
 _TELL_DEVICE_WORK_APART = frozenset({"name", "kind", "device"})
