@@ -5,6 +5,7 @@ torch allows one profiler at a time in a process; one that is already active is 
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -59,6 +60,7 @@ class TorchRecorder:
         """
         self._expect(_State.NEW, "arm")
         _refuse_if_busy()
+        _refuse_within_backward()
         with _native("prepare"):
             self._profile = torch.profiler.profile(**self._arguments())
             self._profile.prepare_trace()
@@ -73,6 +75,7 @@ class TorchRecorder:
         """
         self._expect(_State.ARMED, "start")
         _refuse_if_busy()
+        _refuse_within_backward()
         self._state = _State.RECORDING
         with _native("start"):
             self._profile.start_trace()
@@ -95,6 +98,7 @@ class TorchRecorder:
         stop_ns = time.time_ns()
         with _native("stop"):
             self._close_step()
+            _end_open_ranges()
             self._profile.stop_trace()
             self._state = _State.DONE
         path = self._workdir / TRACE_NAME
@@ -114,6 +118,9 @@ class TorchRecorder:
         state, self._state = self._state, _State.DONE
         with suppress(Exception):
             self._close_step()
+        if state is _State.RECORDING:
+            with suppress(Exception):
+                _end_open_ranges()
         with suppress(Exception):
             if state is _State.ARMED and not _is_busy():
                 self._profile.start_trace()  # the only way out of warm-up that torch has
@@ -169,6 +176,29 @@ def _refuse_if_busy() -> None:
             "one records, or leave torch out with `backend=`."
         )
         raise BackendBusyError(msg)
+
+
+def _end_open_ranges() -> None:
+    """End the `record_function` ranges that are still open, such as the optimizer's when a hook of it ends a step.
+
+    A range that is open when recording ends keeps a pointer into the memory of this recording. If it ends during the
+    next one, torch writes through that pointer, and the process dies sooner or later. Ended here it is left alone by
+    torch when its own end comes.
+    """
+    kind = torch.autograd.profiler.record_function
+    for found in gc.get_referrers(kind):
+        if isinstance(found, kind) and found.record is not None:
+            torch.ops.profiler._record_function_exit._RecordFunction(found.record)
+
+
+def _refuse_within_backward() -> None:
+    """The autograd engine puts back at its end what it found at its beginning: the profiler would be on for ever."""
+    if getattr(torch._C, "_current_graph_task_id", lambda: -1)() != -1:
+        msg = (
+            "torch's profiler cannot begin to record within a backward pass. Call `step()` after it, not in a hook "
+            "that autograd calls."
+        )
+        raise NativeProfilerError(msg)
 
 
 @contextmanager

@@ -39,16 +39,44 @@ def _replace(owner: Any, name: str, replacement: Callable[..., Any]) -> Undo:
 
 
 def _after_optimizer_step(module: ModuleType, report: Report) -> Undo:
-    """Use torch's own global hook; only the outermost of nested `step()` calls ends a step."""
+    """Use torch's own global hook; only the outermost of nested `step()` calls ends a step.
+
+    Steps taken by hooks of the backward pass are told after it: no profiler can be started or stopped within.
+    """
+    import torch
+
+    within_backward: list[int] = []
+    original = torch.autograd.backward
 
     def ended(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        if _is_outermost(sys._getframe(1), module.__file__):
+        if not _is_outermost(sys._getframe(1), module.__file__):
+            return
+        if torch._C._current_graph_task_id() != _NO_BACKWARD:
+            within_backward.append(id(optimizer))
+        else:
             report(id(optimizer))
 
-    ended._torchdynamo_disable = True  # type: ignore[attr-defined]  # a compiled step() calls it, but does not trace it
+    @functools.wraps(original)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        finally:
+            while within_backward and torch._C._current_graph_task_id() == _NO_BACKWARD:
+                report(within_backward.pop(0))
+
+    for hook in (ended, backward):  # a compiled step() calls them, but does not trace them
+        hook.__dict__["_torchdynamo_disable"] = True
     handle = module.register_optimizer_step_post_hook(ended)
-    undo: Undo = handle.remove
+    restore = _replace(torch.autograd, "backward", backward)
+
+    def undo() -> None:
+        handle.remove()
+        restore()
+
     return undo
+
+
+_NO_BACKWARD = -1
 
 
 def _is_outermost(frame: FrameType | None, filename: str | None) -> bool:

@@ -235,3 +235,55 @@ def test_a_disk_that_is_full_in_the_second_cycle(expected: list[float], tmp_path
     assert [words[1] for words in lines if words[0] == "failure"]
     assert [op_steps(trace) for trace in up.read(output).traces][:1] == [{2, 3}]
     assert not list(output.rglob("*.part"))
+
+
+OPEN_RANGES = """
+import gc
+from pathlib import Path
+import torch, unified_profiler as up
+
+x = torch.randn(8, 8)
+
+def work():
+    for _ in range(200):
+        (x @ x).sum()
+
+ends = []
+with up.Profiler(schedule=up.schedule(wait=0, warmup=0, active=1), backend="torch", record_shapes=True) as prof:
+    for _ in range(12):
+        work()
+        with torch.profiler.record_function("open"):
+            work()
+            prof.step()  # one recording ends and the next begins within the range
+            kept = [[number] for number in range(20_000)]
+            work()
+        gc.collect()
+assert not prof.failures, prof.failures
+for trace in prof.traces[:-1]:
+    columns = trace.events.select(["name", "kind", "start_ns", "duration_ns"]).to_pylist()
+    (step,) = [row for row in columns if row["kind"] == "step"]
+    opened = [row for row in columns if row["name"] == "open"]
+    assert len(opened) == 1
+    assert opened[0]["start_ns"] + opened[0]["duration_ns"] <= step["start_ns"] + step["duration_ns"]
+print("done")
+"""
+
+
+def test_a_range_open_across_two_recordings_does_not_corrupt_the_process(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", OPEN_RANGES], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-2000:]
+
+
+def test_recording_does_not_begin_within_a_backward_pass(tmp_path: Path) -> None:
+    weight = torch.ones(4, requires_grad=True)
+    with up.Profiler(schedule=up.schedule(wait=1, warmup=0, active=1), output_dir=tmp_path, backend="torch") as prof:
+        handle = weight.register_hook(lambda _grad: prof.step())
+        (weight * 2).sum().backward()
+        handle.remove()
+        prof.step()
+        prof.step()
+        (weight * 2).sum().backward()
+        prof.step()
+    assert torch.equal(weight.grad, torch.full((4,), 4.0))
+    assert ["within a backward pass" in failure.error for failure in prof.failures] == [True]
+    assert op_steps(prof.traces[-1]) == {3}

@@ -70,6 +70,7 @@ def launch(tmp_path: Path) -> Launch:
             text=True,
             timeout=120,
         )
+        print(f"exit code {done.returncode}\n{done.stderr}")
         (path,) = (tmp_path / "profile").iterdir()
         ran = Ran(done.returncode, done.stdout, done.stderr, read_run(path))
         assert ran.manifest.failures == ()
@@ -108,6 +109,22 @@ def test_gradient_accumulation_and_schedule_options(launch: Launch) -> None:
     assert ran.stdout == ""
     shapes = ran.run.traces[0].events.column("input_shapes")
     assert shapes.null_count < len(shapes)
+
+
+def test_optimizers_stepped_within_backward(launch: Launch) -> None:
+    text = (
+        SETUP
+        + "optimizers = {p: torch.optim.SGD([p], lr=0.1) for p in model.parameters()}\n"
+        + "for p in model.parameters():\n"
+        + "    p.register_post_accumulate_grad_hook(lambda p: optimizers[p].step())\n"
+        + "for i in range(8):\n    model(x).square().mean().backward()\n    print(float(model[0].weight.sum()))\n"
+    )
+    ran = launch(text, "--no-table")
+    assert (ran.code, ran.signal, ran.manifest.step_count) == (0, ("optimizer", 4), 8)
+    assert ran.recorded_steps == [2, 3, 4]
+    assert ran.calls("aten::addmm") == 3 * 2
+    plain = subprocess.run([sys.executable, "-c", text], env=ENVIRONMENT, capture_output=True, text=True)
+    assert ran.stdout == plain.stdout
 
 
 def test_two_optimizers_in_each_step(launch: Launch) -> None:
