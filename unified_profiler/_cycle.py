@@ -58,6 +58,11 @@ class Cycle:
         self.step = step
         self._each("mark_step", step)
 
+    def settle(self) -> None:
+        """Wait until all queued work is done; its errors are the program's own and are raised."""
+        for _, recorder in self._recorders:
+            recorder.settle()
+
     def stop(self) -> None:
         """End recording."""
         for backend, recorder in self._recorders:

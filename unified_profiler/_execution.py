@@ -78,6 +78,11 @@ class Execution:
         if self._cycle is not None:
             self._cycle.mark_step(len(self._steps))
 
+    def settle(self) -> None:
+        """Wait until what the current step began is done."""
+        if self._cycle is not None:
+            self._cycle.settle()
+
     def discard(self) -> None:
         """Let go of the cycle under way, if any."""
         cycle, self._cycle, self.busy = self._cycle, None, False

@@ -190,6 +190,8 @@ class Profiler:
         if len(ends) < self._idle_until:  # the way of nearly all steps of a long training: nothing to decide
             ends.append(self._clock())
         elif self._on:
+            if self._slot.phase is Phase.RECORD:
+                self._execution.settle()
             self._change_step(self._clock())
 
     def stop(self) -> None:
@@ -272,11 +274,15 @@ class Profiler:
             raise UsageError(msg)
         with self._lock:
             self._running, self._idle_until = False, 0
-            whole = isinstance(self._plan, Always) and not interrupted
-            self._go_to(OUTSIDE, complete=whole)
-            if len(self._steps) == self._origin:
-                self._delivery.hint(_NO_STEP)
-            self._delivery.close(self._steps)
+            try:
+                if self._slot.phase is Phase.RECORD and not interrupted:
+                    self._execution.settle()
+            finally:
+                whole = isinstance(self._plan, Always) and not interrupted
+                self._go_to(OUTSIDE, complete=whole)
+                if len(self._steps) == self._origin:
+                    self._delivery.hint(_NO_STEP)
+                self._delivery.close(self._steps)
             self._faults.raise_if_strict()
 
     def _change_step(self, now: int) -> None:

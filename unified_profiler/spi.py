@@ -74,6 +74,14 @@ class Recorder(Protocol):
         """Tell the native profiler, if it wants to know, that the given step begins."""
         ...
 
+    def settle(self) -> None:
+        """Wait for work that is only queued so far, where nothing else tells to which step it belongs.
+
+        Called while recording, right before the end of a step is noted. What it raises is an error of the program's
+        own work, which the framework tells to whoever waits first: it goes on to the program.
+        """
+        ...
+
     def stop(self) -> NativeCapture:
         """End recording and leave what was recorded in the work directory."""
         ...

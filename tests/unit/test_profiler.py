@@ -56,7 +56,23 @@ def test_each_cycle_is_one_trace_with_its_steps() -> None:
 def test_recorders_are_driven_in_order() -> None:
     backend = FakeBackend()
     run(6, backend, schedule=ONE_CYCLE)
-    assert backend.calls == ["recorder", "arm", "start", "mark_step", "mark_step", "stop", "normalise"]
+    verbs = ["recorder", "arm", "start", "mark_step", "settle", "mark_step", "settle", "stop", "normalise"]
+    assert backend.calls == verbs
+
+
+def test_an_error_of_the_work_itself_reaches_the_program_and_what_was_recorded_is_kept() -> None:
+    backend = FakeBackend(fails_at=frozenset({"settle"}))
+    prof = up.Profiler(backend=backend)
+    with pytest.raises(FakeError), prof:
+        backend.op("work")
+        prof.step()
+    assert (names(prof.traces[0], "op"), prof.traces[0].info.complete) == (["work"], False)
+    assert not prof.failures
+    prof.start()
+    backend.op("more")
+    with pytest.raises(FakeError):
+        prof.stop()
+    assert names(prof.traces[1], "op") == ["more"]
 
 
 def test_without_a_schedule_everything_is_recorded() -> None:

@@ -101,6 +101,10 @@ class FakeRecorder:
         """Note the call."""
         self._backend._called("mark_step")
 
+    def settle(self) -> None:
+        """Note the call."""
+        self._backend._called("settle")
+
     def stop(self) -> NativeCapture:
         """Write what was recorded."""
         self._backend._called("stop")
