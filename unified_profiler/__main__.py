@@ -1,4 +1,7 @@
-"""`python -m unified_profiler`: the command line, also for launchers such as torchrun that start modules."""
+"""`python -m unified_profiler`: the command line, also for launchers such as torchrun that start modules.
+
+`python -m unified_profiler train.py` is short for its command `run`.
+"""
 
 from __future__ import annotations
 

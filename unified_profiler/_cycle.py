@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from unified_profiler._faults import FaultLog, Outcome
 from unified_profiler.errors import UnsupportedCapabilityError
@@ -123,6 +122,5 @@ def missing_capabilities(backends: Iterable[Backend], options: RecordOptions) ->
 
 
 def _options_of(backend: Backend, options: RecordOptions) -> RecordOptions:
-    """Narrow `native_options` to a backend: entries under its own name, and entries under no backend's name."""
-    own: Any = options.native_options.get(backend.name)
-    return replace(options, native_options=own) if isinstance(own, Mapping) else options
+    """Narrow `native_options`, which users give by the names of backends, to those of one backend."""
+    return replace(options, native_options=options.native_options.get(backend.name, {}))

@@ -101,6 +101,7 @@ class Execution:
 
     def _start(self) -> None:
         if self._cycle is not None:
+            self._cycle.settle()  # not in start(): an error of work queued before is the program's, no failure of ours
             self._cycle.start()
         self._first_step = len(self._steps)
         self._start_ns = self._clock()

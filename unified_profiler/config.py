@@ -1,6 +1,7 @@
 """Settings: keyword over environment over pyproject.toml over default.
 
-The level variable is the exception: where set it always wins, since it is the switch for code that stays.
+Switches for code that stays are the exceptions: the level variable, where set, always wins; `start`, which no keyword
+can set, comes next.
 """
 
 from __future__ import annotations
@@ -27,6 +28,16 @@ else:
 LEVEL_VARIABLE = "UNIFIED_PROFILER_LEVEL"
 OPTIONS_VARIABLE = "UNIFIED_PROFILER_OPTIONS"
 TABLE = "unified-profiler"
+MINDSPORE_WORDS = {"output_path": "output_dir", "memory": "profile_memory"}
+"""Options that MS_PROFILER_OPTIONS has, too, under another name."""
+MINDSPORE_OPTIONS = frozenset(
+    {
+        "activities", "aic_metrics", "aicore_metrics", "data_process", "data_simplification", "export_type", "hbm_ddr",
+        "hccl", "host_sys", "l2_cache", "mstx", "mstx_domain_exclude", "mstx_domain_include", "parallel_strategy",
+        "pcie", "profiler_level", "sync_enable", "sys_interconnection", "sys_io",
+    }
+)  # fmt: skip
+"""Options that MS_PROFILER_OPTIONS has and that only MindSpore's profiler knows."""
 
 
 class Settings(BaseModel):
@@ -34,6 +45,8 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
+    start: bool = True
+    """False switches everything off, as level 0 does."""
     level: Literal[0, 1, 2] = 2
     """0 off, 1 application layer only, 2 with the native profilers."""
     backend: tuple[str, ...] = ("auto",)
@@ -45,7 +58,8 @@ class Settings(BaseModel):
     with_flops: bool = False
     keep_native: bool = False
     strict: bool = False
-    native_options: dict[str, Any] = Field(default_factory=dict)
+    native_options: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """By the name of the backend."""
 
     @field_validator("backend", mode="before")
     @classmethod
@@ -88,7 +102,9 @@ def resolve(
     if resolved.keep_native and resolved.output_dir is None:
         msg = "`keep_native` needs `output_dir`: there is no place to keep the native files in."
         raise ConfigurationError(msg)
-    return resolved if level is None else resolved.model_copy(update={"level": level})
+    if level is None:
+        level = resolved.level if resolved.start else 0
+    return resolved.model_copy(update={"level": level})
 
 
 def _merged(base: dict[str, Any], source: tuple[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -109,7 +125,7 @@ def _validated(where: str, values: dict[str, Any]) -> Settings:
         return Settings.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"][:1])
+        name = ".".join(str(part) for part in first["loc"][:2])
         msg = f"{where}: option {name!r} is wrong. {first['msg']}; found {first['input']!r}."
         raise ConfigurationError(msg) from error
 
@@ -136,7 +152,20 @@ def _from_options(environ: Mapping[str, str]) -> dict[str, Any]:
     if not isinstance(values, dict):
         msg = f"{OPTIONS_VARIABLE} must be a JSON object; found {text!r}."
         raise ConfigurationError(msg)
-    return values
+    return _from_mindspore_words(values)
+
+
+def _from_mindspore_words(values: dict[str, Any]) -> dict[str, Any]:
+    """Put options in the words of MS_PROFILER_OPTIONS where they belong here."""
+    own = {name: value for name, value in values.items() if name not in MINDSPORE_WORDS.keys() | MINDSPORE_OPTIONS}
+    translated = {MINDSPORE_WORDS[name]: value for name, value in values.items() if name in MINDSPORE_WORDS}
+    native = {name: value for name, value in values.items() if name in MINDSPORE_OPTIONS}
+    if native:
+        translated["native_options"] = {"mindspore": native}
+    for name in translated.keys() & own.keys():
+        msg = f"{OPTIONS_VARIABLE} sets {name!r} twice, once in the words of MS_PROFILER_OPTIONS. Keep one of the two."
+        raise ConfigurationError(msg)
+    return own | translated
 
 
 def _from_file(directory: Path) -> tuple[str, dict[str, Any]]:

@@ -61,7 +61,8 @@ class Profiler:
         strict: Raise what goes wrong in profiling instead of keeping it in `failures`.
         clock: Nanoseconds since the Unix epoch; for tests.
 
-    Options that are not given come from the environment (`UNIFIED_PROFILER_OPTIONS`), then from pyproject.toml.
+    Options that are not given come from the environment (`UNIFIED_PROFILER_OPTIONS`), then from pyproject.toml;
+    `start: false` there, which has no keyword, switches the profiler off.
     """
 
     def __init__(
@@ -130,6 +131,11 @@ class Profiler:
         return self._slot.phase
 
     @property
+    def running(self) -> bool:
+        """Whether it was started and not stopped since."""
+        return self._running
+
+    @property
     def current_step(self) -> int:
         """The number of the current step, from 0."""
         return len(self._steps)
@@ -177,7 +183,11 @@ class Profiler:
         with self._lock:
             self._running = True
             self._origin = len(self._steps)
-            self._go_to(self._slot_of(self._origin))
+            try:
+                self._go_to(self._slot_of(self._origin))
+            except BaseException:
+                self._running = False
+                raise
             self._raise_if_strict()
 
     def step(self) -> None:

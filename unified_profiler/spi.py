@@ -77,8 +77,9 @@ class Recorder(Protocol):
     def settle(self) -> None:
         """Wait for work that is only queued so far, where nothing else tells to which step it belongs.
 
-        Called while recording, right before the end of a step is noted. What it raises is an error of the program's
-        own work, which the framework tells to whoever waits first: it goes on to the program.
+        Called right before recording starts and, while recording, right before the end of a step is noted. What it
+        raises is an error of the program's own work, which the framework tells to whoever waits first: it goes on to
+        the program.
         """
         ...
 
@@ -128,7 +129,7 @@ class StepHook:
     install: Callable[[ModuleType, Callable[[int], None]], Callable[[], None]]
     """Takes the module and a function to call with an id of the sender each time; returns the undoing."""
     rank: int = 0
-    """0 for the surest signal; a better one that fires replaces a worse one."""
+    """0 for the surest signal of a framework, -1 for a trainer's own word; a better one that fires replaces a worse."""
     role: HookRole = HookRole.STEP_END
     training: bool = True
     """False for signals of evaluation, which end steps only if no training signal ever came."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -47,9 +48,39 @@ def test_a_schedule_may_stand_in_the_environment(tmp_path: Path) -> None:
     assert resolve({}, environ=environ, directory=tmp_path).schedule == Schedule(wait=1, warmup=1, active=2)
 
 
+SWITCHES = {
+    "off": ({"UNIFIED_PROFILER_OPTIONS": '{"start": false}'}, 0),
+    "on": ({"UNIFIED_PROFILER_OPTIONS": '{"start": true}'}, 1),
+    "the level variable beats it": ({"UNIFIED_PROFILER_OPTIONS": '{"start": false}', "UNIFIED_PROFILER_LEVEL": "2"}, 2),
+}
+
+
+@pytest.mark.parametrize(("environ", "level"), SWITCHES.values(), ids=SWITCHES.keys())
+def test_start_switches_code_that_stays(tmp_path: Path, environ: dict[str, str], level: int) -> None:
+    assert resolve({"level": 1}, environ=environ, directory=tmp_path).level == level
+
+
+def test_a_project_may_be_off_until_the_environment_starts_it(tmp_path: Path) -> None:
+    write_pyproject(tmp_path, "start = false")
+    assert resolve({}, environ={}, directory=tmp_path).level == 0
+    assert resolve({}, environ={"UNIFIED_PROFILER_OPTIONS": '{"start": true}'}, directory=tmp_path).level == 2
+
+
+def test_the_words_of_mindspore_are_understood(tmp_path: Path) -> None:
+    options = {"start": True, "output_path": "here", "profile_memory": True, "activities": ["CPU"], "l2_cache": False}
+    settings = resolve({}, environ={"UNIFIED_PROFILER_OPTIONS": json.dumps(options)}, directory=tmp_path)
+    assert (settings.output_dir, settings.profile_memory) == (Path("here"), True)
+    assert settings.native_options == {"mindspore": {"activities": ["CPU"], "l2_cache": False}}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ('{"strat": true}', "Did you mean 'start'"),
+        ('{"start": "perhaps"}', "option 'start' is wrong.*found 'perhaps'"),
+        ('{"output_path": "a", "output_dir": "b"}', "sets 'output_dir' twice"),
+        ('{"pcie": true, "native_options": {}}', "sets 'native_options' twice"),
+        ('{"schedule": {"wait": 1, "warmup": 1}}', r"option 'schedule\.active' is wrong\. Field required"),
         ("{", "must be a JSON object"),
         ("[1]", "must be a JSON object"),
         ('{"record_shape": true}', "Did you mean 'record_shapes'"),
@@ -88,4 +119,10 @@ def test_native_files_cannot_be_kept_nowhere(tmp_path: Path) -> None:
 
 def test_native_options_are_not_touched(tmp_path: Path) -> None:
     thing = object()
-    assert resolve({"native_options": {"x": thing}}, environ={}, directory=tmp_path).native_options["x"] is thing
+    settings = resolve({"native_options": {"torch": {"x": thing}}}, environ={}, directory=tmp_path)
+    assert settings.native_options["torch"]["x"] is thing
+
+
+def test_native_options_are_by_backend(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"'native_options.with_modules' is wrong.*dictionary; found True"):
+        resolve({"native_options": {"with_modules": True}}, environ={}, directory=tmp_path)

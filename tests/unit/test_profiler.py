@@ -56,23 +56,29 @@ def test_each_cycle_is_one_trace_with_its_steps() -> None:
 def test_recorders_are_driven_in_order() -> None:
     backend = FakeBackend()
     run(6, backend, schedule=ONE_CYCLE)
-    verbs = ["recorder", "arm", "start", "mark_step", "settle", "mark_step", "settle", "stop", "normalise"]
+    verbs = ["recorder", "arm", "settle", "start", "mark_step", "settle", "mark_step", "settle", "stop", "normalise"]
     assert backend.calls == verbs
 
 
 def test_an_error_of_the_work_itself_reaches_the_program_and_what_was_recorded_is_kept() -> None:
-    backend = FakeBackend(fails_at=frozenset({"settle"}))
+    backend = FakeBackend()
     prof = up.Profiler(backend=backend)
-    with pytest.raises(FakeError), prof:
+    with pytest.raises(FakeError), prof:  # noqa: PT012  the whole block is what must let go of the error
         backend.op("work")
+        backend.fails_at = frozenset({"settle"})
         prof.step()
     assert (names(prof.traces[0], "op"), prof.traces[0].info.complete) == (["work"], False)
-    assert not prof.failures
+    with pytest.raises(FakeError):
+        prof.start()
+    assert not prof.running
+    backend.fails_at = frozenset()
     prof.start()
     backend.op("more")
+    backend.fails_at = frozenset({"settle"})
     with pytest.raises(FakeError):
         prof.stop()
     assert names(prof.traces[1], "op") == ["more"]
+    assert not prof.failures
 
 
 def test_without_a_schedule_everything_is_recorded() -> None:
@@ -353,7 +359,7 @@ def test_a_failure_does_not_touch_the_other_backends() -> None:
     with up.Profiler(backend=[bad, good], clock=good.clock) as prof:
         good.op("fake::op0")
     assert names(prof.traces[0], "op") == ["fake::op0"]
-    assert bad.calls == ["recorder", "arm", "start", "discard"]
+    assert bad.calls == ["recorder", "arm", "settle", "start", "discard"]
 
 
 def test_the_same_failure_is_logged_once_and_kept_every_time(caplog: pytest.LogCaptureFixture) -> None:
@@ -419,7 +425,7 @@ def test_an_interruption_inside_profiling_leaves_nothing_armed() -> None:
     backend = Interrupting()
     with pytest.raises(KeyboardInterrupt):
         run(3, backend)
-    assert backend.calls == ["recorder", "arm", "start", "discard"]
+    assert backend.calls == ["recorder", "arm", "settle", "start", "discard"]
 
 
 VERBS = ["recorder", "arm", "start", "mark_step", "stop", "normalise", "discard"]

@@ -23,7 +23,12 @@ WRONG_USE = 2
 
 
 class _Commands(TyperGroup):
-    """Turns the errors of this package into one message on stderr."""
+    """Takes a script for `run` of that script, and turns the errors of this package into one message on stderr."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands and args[0].endswith(".py"):
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -67,6 +72,8 @@ def _options(
     [bold]Examples[/bold]
 
       unified-profiler run train.py -- --epochs 1
+
+      python -m unified_profiler train.py --epochs 1
 
       unified-profiler table profile --sort-by self_cpu_time_total
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import platform
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 LIBRARIES = ("pyarrow", "duckdb", "numpy", "msgspec", "pydantic", "pandas", "viztracer")
 ACCELERATORS = {"cuda": "/dev/nvidia[0-9]*", "rocm": "/dev/kfd", "ascend": "/dev/davinci[0-9]*"}
 """Device files by which a machine shows that it has an accelerator with a driver."""
+NUMPY_1_MINDSPORE = (2, 10)
+"""The newest MindSpore that is known to be compiled against NumPy 1, although its metadata allow NumPy 2."""
 
 
 class FrameworkFinding(BaseModel):
@@ -51,6 +54,8 @@ class Findings(BaseModel):
     frameworks: list[FrameworkFinding]
     accelerators: list[str]
     output_dir: Path
+    notes: list[str] = []
+    """What works, but not as it should."""
     problems: list[str]
 
 
@@ -95,6 +100,7 @@ def examine(output_dir: Path) -> Findings:
         frameworks=frameworks,
         accelerators=[name for name, pattern in ACCELERATORS.items() if any(Path("/").glob(pattern.lstrip("/")))],
         output_dir=output_dir,
+        notes=[note for note in (_numpy_note(),) if note],
         problems=problems,
     )
 
@@ -130,15 +136,37 @@ def _version(package: str) -> str | None:
         return None
 
 
+def _numpy_note() -> str | None:
+    mindspore, numpy = _version("mindspore"), _version("numpy")
+    if mindspore is None or numpy is None or _release(mindspore) > NUMPY_1_MINDSPORE or _release(numpy) < (2,):
+        return None
+    return (
+        f"MindSpore {mindspore} is compiled against NumPy 1, but NumPy {numpy} is installed: the first operator on a "
+        "Tensor may raise SystemError, and NumPy scalars as operands raise TypeError, with or without a profiler. "
+        "Put it right with: pip install 'numpy<2'"
+    )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:2]))
+
+
 def _settings_problem() -> str | None:
-    from unified_profiler.config import LEVEL_VARIABLE, resolve
+    from unified_profiler.config import LEVEL_VARIABLE, OPTIONS_VARIABLE, TABLE, resolve
     from unified_profiler.errors import ConfigurationError
 
     try:
-        level = resolve({}).level
+        settings = resolve({})
     except ConfigurationError as error:
         return str(error)
-    return f"{LEVEL_VARIABLE} is 0: profiling is switched off here. Unset it to record." if level == 0 else None
+    if settings.level:
+        return None
+    if settings.start:
+        return f"{LEVEL_VARIABLE} is 0: profiling is switched off here. Unset it to record."
+    return (
+        f"`start` is false in {OPTIONS_VARIABLE} or in pyproject.toml [tool.{TABLE}]: profiling is switched off here. "
+        "Set it to true to record."
+    )
 
 
 def _directory_problem(directory: Path) -> str | None:
@@ -162,6 +190,8 @@ def _print(findings: Findings) -> None:
     versions = (f"{name} {version or 'not installed'}" for name, version in findings.libraries.items())
     console.print(f"Libraries: {', '.join(versions)}")
     console.print(f"Accelerators: {', '.join(findings.accelerators) or 'none found; only the CPU will be recorded'}")
+    for note in findings.notes:
+        console.print(Text.assemble(("Note: ", "yellow"), note))
     for problem in findings.problems:
         console.print(Text.assemble(("Problem: ", "red"), problem))
     if not findings.problems:

@@ -55,7 +55,7 @@ def run(
         str,
         typer.Option(
             metavar="SIGNAL",
-            help="What ends a step: optimizer, backward, dataloader or forward; auto finds it out; none for no steps.",
+            help="What ends a step, such as optimizer, forward, keras or model; auto finds it out; none for no steps.",
             **_SCHEDULE,
         ),
     ] = "auto",

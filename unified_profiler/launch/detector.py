@@ -39,8 +39,8 @@ class Signal:
 
     @property
     def surest(self) -> bool:
-        """Whether there is nothing better to wait for."""
-        return self.training and self.rank == 0
+        """Whether there is nothing better to wait for: an optimizer's word, or that of the trainer around it."""
+        return self.training and self.rank <= 0
 
 
 @dataclass

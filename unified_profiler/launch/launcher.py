@@ -27,7 +27,7 @@ from unified_profiler.model.records import Failure, StepSignal
 from unified_profiler.model.run import Run
 from unified_profiler.profiler import Profiler
 from unified_profiler.schedule import Schedule
-from unified_profiler.spi import Backend
+from unified_profiler.spi import Backend, HookRole
 
 DEFAULT_SCHEDULE = Schedule(wait=1, warmup=1, active=3, repeat=1)
 """One short window near the beginning. The first steps teach which object ends a step, so they are not recorded."""
@@ -174,6 +174,11 @@ class _Launch:
             hints += [manifest.hints for manifest in run.manifests.values()]
             hints += [(_GAVE_WAY,)] if self._gave_way else []
         yield from dict.fromkeys(chain.from_iterable(hints))
+        if self._finder.unhooked:
+            yield (
+                "This version of the framework has some signals in places that are not known here, so they ended no "
+                f"steps: {'; '.join(self._finder.unhooked)}. Call Profiler.step() in the script if steps are missing."
+            )
         if self._finder.elsewhere:
             yield (
                 f"{self._finder.elsewhere} signals came from other threads than the main one, where steps are not "
@@ -183,7 +188,7 @@ class _Launch:
 
 def _check_signal(name: str) -> None:
     hooks = [hook for backend in registry.backends().values() for hook in backend.step_hooks()]
-    known = sorted({AUTO, NONE} | {hook.signal for hook in hooks if hook.rank >= 0})
+    known = sorted({AUTO, NONE} | {hook.signal for hook in hooks if hook.role is HookRole.STEP_END})
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         suggestion = f" Did you mean {near[0]!r}?" if near else ""

@@ -102,7 +102,7 @@ def _own_frames(tb: TracebackType | None) -> TracebackType | None:
         frames.pop(0)
     kept: TracebackType | None = None
     for frame in reversed(frames):
-        if not _module_of(frame).endswith(".step_hooks"):
+        if ".step_hooks" not in _module_of(frame):
             kept = TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     return kept
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import ModuleType
@@ -10,7 +11,7 @@ from types import ModuleType
 from unified_profiler.launch.detector import Detector, Signal
 from unified_profiler.launch.interruption import Interruption
 from unified_profiler.launch.post_import import ImportWatch
-from unified_profiler.spi import HookRole, StepHook
+from unified_profiler.spi import HookRole, Recorder, StepHook
 
 AUTO = "auto"
 NONE = "none"
@@ -30,6 +31,7 @@ class StepFinder:
         detector: The rules and what they found.
         error: What went wrong, if anything did; then no further step is looked for.
         elsewhere: How many signals came from other threads, which are not followed.
+        unhooked: Which signals cannot be had from this version of a framework, in words.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class StepFinder:
         self.detector = Detector(hold_back=wanted == AUTO)
         self.error: Exception | None = None
         self.elsewhere = 0
+        self.unhooked: list[str] = []
         self._on_step = on_step
         self._on_conflict = on_conflict
         self._interruption = interruption
@@ -79,21 +82,32 @@ class StepFinder:
         signal = Signal(name=hook.signal, rank=hook.rank, training=hook.training)
 
         def install(module: ModuleType) -> None:
-            if self._listening:
+            if not self._listening:
+                return
+            try:
                 undo = hook.install(module, lambda source: self._fired(hook.role, signal, source))
-                self._installed.append(_Installed(hook, signal, undo))
+            except Exception as error:  # noqa: BLE001  another version of the framework: the import goes on
+                self.unhooked.append(f"{hook.signal} ({module.__name__}: {type(error).__name__}: {error})")
+                return
+            self._installed.append(_Installed(hook, signal, undo))
 
         return install
 
     def call(self, action: Callable[[], None]) -> None:
-        """Do something on the main thread with interruptions held back; what it raises ends the search for steps."""
+        """Do something on the main thread with interruptions held back; what it raises ends the search for steps.
+
+        Errors of the program's own work, which a recorder was told of because it waited for that work, are the
+        program's to deal with.
+        """
         if not self._listening or threading.get_ident() != self._thread:
             return
         with self._interruption.held():
             try:
                 action()
-            except Exception as error:  # noqa: BLE001  the user's training must go on; shown at the end
-                self.error = error
+            except Exception as error:
+                if _was_waited_for(error):
+                    raise
+                self.error = error  # shown at the end; the user's training must go on
                 self._listening = False
 
     def _fired(self, role: HookRole, signal: Signal, source: int) -> None:
@@ -123,3 +137,13 @@ class StepFinder:
             if installed.hook.costly and chosen.order < installed.signal.order:
                 installed.undo()
         self._installed = [one for one in self._installed if not (one.hook.costly and chosen.order < one.signal.order)]
+
+
+def _was_waited_for(error: Exception) -> bool:
+    """Say whether it came out of a recorder's `settle`."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(
+        frame.f_code.co_name == Recorder.settle.__name__
+        and not str(frame.f_globals.get("__name__")).startswith("unified_profiler.")  # those that only pass the call on
+        for frame in frames
+    )

@@ -67,6 +67,34 @@ def test_wrong_options_in_the_environment_are_a_problem(invoke: Invoke, monkeypa
     assert "record_shapes" in result.stdout
 
 
+def test_switched_off_by_its_options_is_a_problem(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNIFIED_PROFILER_OPTIONS", '{"start": false}')
+    result = invoke("doctor")
+    assert result.exit_code == 1
+    assert "`start` is false" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("mindspore", "numpy", "noted"),
+    [
+        ("2.10.0", "2.4.6", True),
+        ("2.9.0rc1", "2.0.0", True),
+        ("2.10.0", "1.26.4", False),
+        ("2.11.0", "2.4.6", False),
+        (None, "2.4.6", False),
+    ],
+)
+def test_a_numpy_that_mindspore_is_not_compiled_for_is_noted(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, mindspore: str | None, numpy: str, noted: bool
+) -> None:
+    versions = {"mindspore": mindspore, "numpy": numpy}
+    monkeypatch.setattr(doctor, "_version", versions.get)
+    notes = json.loads(invoke("doctor", "--json").stdout)["notes"]
+    assert bool(notes) == noted
+    assert all(f"MindSpore {mindspore}" in note and "pip install 'numpy<2'" in note for note in notes)
+    assert ("Note: MindSpore" in invoke("doctor").stdout) == noted
+
+
 def test_a_backend_that_cannot_be_loaded_is_a_problem(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = registry.Entry("broken", "no_such_module:backend", None, "pip install broken")
     monkeypatch.setattr(registry, "known", lambda: (broken,))
@@ -79,8 +107,8 @@ def test_doctor_imports_no_framework(tmp_path: Path) -> None:
     code = (
         "import sys; from unified_profiler.cli.app import app\n"
         "app(['doctor'], standalone_mode=False)\n"
-        "print('torch' in sys.modules)"
+        "print(sorted({'torch', 'tensorflow', 'mindspore'} & sys.modules.keys()))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines()[-1] == "False"
+    assert result.stdout.splitlines()[-1] == "[]"

@@ -8,6 +8,7 @@ import pytest
 
 from unified_profiler.launch.detector import HOLD_BACK, HOLD_BACK_EXPECTING, Detector, Signal
 
+TRAINER = Signal(name="keras", rank=-1)
 OPT = Signal(name="optimizer", rank=0)
 BWD = Signal(name="backward", rank=1)
 DATA = Signal(name="dataloader", rank=2)
@@ -95,6 +96,15 @@ def test_held_back_steps_are_told_in_words() -> None:
 
 def test_the_surest_signal_is_not_held_back() -> None:
     assert Detector().feed(OPT, 1) is True
+
+
+def test_the_word_of_a_trainer_is_not_held_back_and_holds_more_than_that_of_an_optimizer() -> None:
+    assert Detector().feed(TRAINER, 1) is True
+    detector = detect([*ITERATION, (OPT, 1), (TRAINER, 1)] * 30, optimizer_made=True)
+    result = detector.result()
+    assert result is not None
+    assert (detector.steps, result.name) == (30, "keras")
+    assert result.switches == ("after step 1: optimizer gave way to keras",)
 
 
 def test_an_announced_optimizer_is_waited_for_much_longer() -> None:

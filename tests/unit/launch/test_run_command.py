@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,16 +41,42 @@ def test_a_mistake_is_told_before_the_script_starts(script: Path, arguments: lis
     assert not script.with_name("started").exists()
 
 
-@pytest.mark.parametrize("switch", [["--level", "0"], []], ids=["option", "variable"])
-def test_level_0_runs_the_script_and_nothing_else(
-    script: Path, switch: list[str], monkeypatch: pytest.MonkeyPatch
+SWITCHED_OFF: dict[str, tuple[list[str], dict[str, str]]] = {
+    "option": (["--level", "0"], {}),
+    "variable": ([], {"UNIFIED_PROFILER_LEVEL": "0"}),
+    "start": ([], {"UNIFIED_PROFILER_OPTIONS": '{"start": false}'}),
+}
+
+
+@pytest.mark.parametrize(("switch", "environ"), SWITCHED_OFF.values(), ids=SWITCHED_OFF.keys())
+def test_switched_off_the_script_runs_and_nothing_else(
+    script: Path, switch: list[str], environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["x"])
     monkeypatch.setattr("sys.path", ["x"])
     monkeypatch.setitem(__import__("sys").modules, "__main__", __import__("sys").modules["__main__"])
-    result = CliRunner().invoke(
-        app, ["run", *switch, "script.py"], env={} if switch else {"UNIFIED_PROFILER_LEVEL": "0"}
-    )
+    result = CliRunner().invoke(app, ["run", *switch, "script.py"], env=environ)
     assert (result.exit_code, result.output) == (0, "")
     assert script.with_name("started").exists()
     assert not script.with_name("profile").exists()
+
+
+def test_a_script_in_the_place_of_a_command_is_run(script: Path) -> None:
+    script.write_text("import sys\nprint(sys.argv)\nopen('started', 'w').close()")
+    options = '{"start": true, "output_path": "here", "schedule": {"wait": 0, "warmup": 0, "active": 1}}'
+    done = subprocess.run(
+        [sys.executable, "-m", "unified_profiler", "script.py", "--epochs", "1"],
+        env={**os.environ, "UNIFIED_PROFILER_OPTIONS": options},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("['script.py', '--epochs', '1']\n")
+    assert script.with_name("here").is_dir()
+    assert not script.with_name("profile").exists()
+
+
+def test_a_script_in_the_place_of_a_command_that_is_not_there_is_told(script: Path) -> None:
+    result = CliRunner().invoke(app, ["nowhere.py"])
+    assert result.exit_code == 2
+    assert "There is no script 'nowhere.py'" in result.output

@@ -134,6 +134,24 @@ def test_what_a_step_raises_is_kept_and_ends_the_search(framework: Framework, im
     assert seen.steps == 1
 
 
+def test_an_error_of_the_programs_own_work_that_a_recorder_waited_for_goes_on_to_the_program(
+    framework: Framework, imports: ImportWatch
+) -> None:
+    outcomes = [ZeroDivisionError, None]
+
+    def settle() -> None:  # as a recorder's
+        outcome = outcomes.pop(0)
+        if outcome is not None:
+            raise outcome
+
+    finder = StepFinder(on_step=settle, on_conflict=settle, interruption=Interruption())
+    finder.watch(framework.hooks(), imports)
+    with pytest.raises(ZeroDivisionError):
+        framework.fire("optimizer")
+    framework.fire("optimizer")
+    assert (finder.error, outcomes) == (None, [])
+
+
 def test_signals_sent_by_the_profiler_itself_do_not_count(framework: Framework, imports: ImportWatch) -> None:
     seen = Seen()
 
@@ -155,6 +173,22 @@ def test_signals_of_other_threads_are_counted_but_not_followed(framework: Framew
     thread.start()
     thread.join()
     assert (seen.steps, finder.elsewhere) == (0, 4)
+
+
+def test_a_place_that_a_version_has_moved_is_told_and_the_other_signals_serve(
+    framework: Framework, imports: ImportWatch
+) -> None:
+    def install(module: ModuleType, _report: Report) -> Callable[[], None]:
+        return module.CallbackList  # type: ignore[no-any-return]
+
+    seen = Seen()
+    finder = find(framework, imports, seen)
+    finder.watch([StepHook(signal="keras", module="made_up_framework", install=install)], imports)
+    framework.fire("optimizer")
+    assert seen.steps == 1
+    assert finder.unhooked == [
+        "keras (made_up_framework: AttributeError: module 'made_up_framework' has no attribute 'CallbackList')"
+    ]
 
 
 def test_closing_undoes_every_hook(framework: Framework, imports: ImportWatch) -> None:
