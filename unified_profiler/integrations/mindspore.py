@@ -1,0 +1,133 @@
+"""A callback for `train`, `fit` and `eval` of MindSpore's Model.
+
+Model takes nothing but subclasses of its own Callback, so that the class is completed when the first one is made: by
+then the program has imported MindSpore, and nothing is imported here.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from unified_profiler.errors import ConfigurationError, UsageError
+from unified_profiler.integrations._driver import StepDriver
+from unified_profiler.model.records import StepSignal
+from unified_profiler.profiler import Profiler
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+By = Literal["step", "epoch"]
+
+
+class ProfilerCallback:
+    """Calls `Profiler.step()` at the end of each step or epoch of a Model.
+
+    In `train` and `fit` the training steps are the steps; the evaluation in `fit` is a region called "eval". `eval` has
+    its own steps. With data sinking in graph mode MindSpore tells only the end of each sink, an epoch unless
+    `sink_size` says otherwise: then that is a step.
+
+    A Profiler which is not running is started when the Model begins, follows its schedule from there, and is stopped at
+    the end; step numbers go on from one call of `train` to the next. A Profiler which is running is left running. If
+    the Model raises, what was recorded until then is delivered.
+
+    Args:
+        profiler: The Profiler to drive.
+        by: What a step is. By "epoch" a whole `eval` is one step.
+        steps: Instead of a schedule: the first and the last step to record, both included, counted from 0.
+        **options: Instead of a Profiler: keywords to make one with.
+
+    Raises:
+        ConfigurationError: A Profiler and keywords were given, or a wrong value.
+        UsageError: MindSpore has not been imported.
+
+    Example:
+        >>> model.train(1, data, callbacks=[ProfilerCallback(steps=(10, 12), output_dir="profile")])  # doctest: +SKIP
+    """
+
+    def __new__(cls, *_args: Any, **_options: Any) -> Self:
+        """Make an instance that is one of MindSpore's callbacks as well."""
+        return cast("Self", super().__new__(_as_callback(cls)))
+
+    def __init__(
+        self,
+        profiler: Profiler | None = None,
+        *,
+        by: By = "step",
+        steps: tuple[int, int] | None = None,
+        **options: Any,
+    ) -> None:
+        if by not in {"step", "epoch"}:
+            msg = f'`by` must be "step" or "epoch"; found {by!r}.'
+            raise ConfigurationError(msg)
+        self.by: By = by
+        self._driver = StepDriver(profiler, steps=steps, **options)
+
+    @property
+    def profiler(self) -> Profiler:
+        """The Profiler, with its traces."""
+        return self._driver.profiler
+
+    # --- what a Model calls -----------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        """Do nothing: Model enters its callbacks before it begins."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
+        """Deliver what there is if the Model raised."""
+        if kind is not None:
+            self._driver.abandon()
+
+    def on_train_begin(self, run_context: Any) -> None:
+        """Begin to follow `train` or `fit`."""
+        self._begin("train", run_context)
+
+    def on_train_step_end(self, run_context: Any) -> None:  # noqa: ARG002  the signature is MindSpore's
+        """End a step, by step."""
+        if self.by == "step":
+            self._driver.step("train")
+
+    def on_train_epoch_end(self, run_context: Any) -> None:  # noqa: ARG002
+        """End a step, by epoch."""
+        if self.by == "epoch":
+            self._driver.step("train")
+
+    def on_train_end(self, run_context: Any) -> None:  # noqa: ARG002
+        """End with `train` or `fit`."""
+        self._driver.end("train")
+
+    def on_eval_begin(self, run_context: Any) -> None:
+        """Begin to follow `eval`, unless it is part of a `fit`."""
+        self._begin("eval", run_context)
+
+    def on_eval_step_end(self, run_context: Any) -> None:  # noqa: ARG002
+        """End a step of `eval`, by step."""
+        if self.by == "step":
+            self._driver.step("eval")
+
+    def on_eval_end(self, run_context: Any) -> None:  # noqa: ARG002
+        """End with `eval`; by epoch it was one step."""
+        if self.by == "epoch":
+            self._driver.step("eval")
+        self._driver.end("eval")
+
+    # --- ours -------------------------------------------------------------------------------------------------
+
+    def _begin(self, phase: str, run_context: Any) -> None:
+        if self._driver.phase is None and self.profiler.level:
+            sinking = self.by == "step" and run_context.original_args().get("dataset_sink_mode")
+            self.profiler.step_signal = StepSignal(name=f"mindspore {self.by}{', data sinking' if sinking else ''}")
+        self._driver.begin(phase)
+
+
+def _as_callback(cls: type[ProfilerCallback]) -> type[ProfilerCallback]:
+    """Return the class with MindSpore's Callback among its bases."""
+    module = sys.modules.get("mindspore.train.callback")
+    if module is None:
+        msg = f"{cls.__name__} is a callback for MindSpore, which this program has not imported: import it first."
+        raise UsageError(msg)
+    if issubclass(cls, module.Callback):
+        return cls
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    return type(cls.__name__, (cls, module.Callback), names)
