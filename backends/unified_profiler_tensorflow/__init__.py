@@ -1,0 +1,44 @@
+"""The TensorFlow backend: a descriptor that imports no framework until something is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unified_profiler.spi import Capability, Normaliser, Recorder, RecordOptions, StepHook
+
+if TYPE_CHECKING:
+    from unified_profiler.spi import Backend
+
+
+@dataclass(frozen=True)
+class TensorFlowBackend:
+    """Records TensorFlow with RunMetadata and XPlane."""
+
+    name: str = "tensorflow"
+    framework: str = "tensorflow"
+    capabilities: frozenset[Capability] = frozenset(
+        {Capability.SHAPES, Capability.MEMORY, Capability.STACKS, Capability.DEVICE_EVENTS}
+    )
+
+    def recorder(self, options: RecordOptions, workdir: Path) -> Recorder:
+        """Make the recorder of one cycle."""
+        from unified_profiler_tensorflow.recorder import TensorFlowRecorder
+
+        return TensorFlowRecorder(options, workdir)
+
+    def normaliser(self) -> Normaliser:
+        """Make the normaliser of TensorFlow's captures."""
+        from unified_profiler_tensorflow.normalise import TensorFlowNormaliser
+
+        return TensorFlowNormaliser()
+
+    def step_hooks(self) -> tuple[StepHook, ...]:
+        """Return the places in TensorFlow that tell the end of a step."""
+        from unified_profiler_tensorflow.step_hooks import STEP_HOOKS
+
+        return STEP_HOOKS
+
+
+backend: Backend = TensorFlowBackend()

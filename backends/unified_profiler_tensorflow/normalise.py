@@ -1,0 +1,136 @@
+"""TensorFlowNormaliser: XPlane files, RunMetadata and timelines, of this program or any other, as events of the schema.
+
+Works without TensorFlow. What is left out of XPlane files is in `xplane_left_out`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.schema import EventTable
+from unified_profiler.spi import NativeCapture
+from unified_profiler_tensorflow import run_metadata, timeline
+from unified_profiler_tensorflow.xplane import looks_like_xplane
+from unified_profiler_tensorflow.xplane_files import SUFFIX, newest_run, profiles_in, sessions_in
+from unified_profiler_tensorflow.xplane_sessions import SessionRun, input_shapes, with_shapes
+from unified_profiler_tensorflow.xplane_table import read_xplane
+
+_INDEX = "runs.json"
+
+
+class TensorFlowNormaliser:
+    """Turns what TensorFlow's profilers leave into events."""
+
+    def recognises(self, path: Path) -> bool:
+        """Say whether this is an XPlane file, a RunMetadata, a timeline, or a directory of profiles."""
+        if path.is_dir():
+            return bool(sessions_in(path)) or next(profiles_in(path), None) is not None
+        return path.is_file() and (_is_xplane(path) or run_metadata.recognises(path) or timeline.recognises(path))
+
+    def normalise(self, capture: NativeCapture) -> EventTable:
+        """Return all events of the capture; what is said about it as a whole is the schema metadata `native`.
+
+        Raises:
+            TraceFormatError: A file is damaged, empty or of another kind.
+        """
+        sources = _Sources.of(capture.files)
+        entries = [_entry(file, capture) for file in sources.sessions]
+        sessions = [run_metadata.read(file, entry) for file, entry in zip(sources.sessions, entries, strict=True)]
+        timelines = [timeline.read(file) for file in sources.timelines]
+        runs = [run for run in map(SessionRun.of, sessions, entries) if run]
+        profiles = [
+            read_xplane(file, capture, file_number=number, sessions=runs)
+            for number, file in enumerate(sources.profiles)
+        ]
+        native = {
+            "framework_version": capture.framework_version,
+            "xplane": [said for _, said in profiles],
+            "run_metadata": [_said(table) for table in sessions],
+            "timeline": [_said(table) for table in timelines],
+            "other_runs": sources.other_runs,
+            "problems": capture.details.get("problems"),
+        }
+        if sessions:
+            shapes = {node: shape for table, _ in profiles for node, shape in input_shapes(table).items()}
+            sessions = [with_shapes(table, shapes) for table in sessions]
+        events = _join([*(table for table, _ in profiles), *sessions, *timelines])
+        said = msgspec.json.encode({name: value for name, value in native.items() if value})
+        return events.replace_schema_metadata({b"native": said})
+
+
+@dataclass
+class _Sources:
+    """The files of a capture by their sorts."""
+
+    profiles: list[Path] = field(default_factory=list)
+    sessions: list[Path] = field(default_factory=list)
+    timelines: list[Path] = field(default_factory=list)
+    other_runs: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, files: Iterable[Path]) -> _Sources:
+        """Sort them.
+
+        Raises:
+            TraceFormatError: There are none, or a directory without any.
+        """
+        sources = cls()
+        for file in files:
+            sources._add(file)
+        if not (sources.profiles or sources.sessions or sources.timelines):
+            found = [str(file) for file in files]
+            msg = f"There is nothing of TensorFlow's in {found}: expected `*{SUFFIX}` files or RunMetadata."
+            raise TraceFormatError(msg)
+        return sources
+
+    def _add(self, path: Path) -> None:
+        if path.is_dir():
+            self._add_directory(path)
+        elif _is_xplane(path):
+            self.profiles.append(path)
+        elif run_metadata.recognises(path) or (path.suffix == ".pb" and (path.parent / _INDEX).exists()):
+            self.sessions.append(path)
+        elif path.suffix == ".json":
+            self.timelines.append(path)
+        else:
+            self.profiles.append(path)  # whatever it is, the reader of XPlane files says what is wrong with it
+
+    def _add_directory(self, path: Path) -> None:
+        if profiles := list(profiles_in(path)):
+            newest, self.other_runs = newest_run(profiles)
+            self.profiles += newest
+        self.sessions += sessions_in(path)
+
+
+def _is_xplane(path: Path) -> bool:
+    return path.name.endswith(SUFFIX) or looks_like_xplane(path)
+
+
+def _entry(file: Path, capture: NativeCapture) -> Mapping[str, Any] | None:
+    """Return what our recorder knows about a run of a session."""
+    known = capture.details.get("runs", {}).get(file.name)
+    if known is not None:
+        return {"pid": os.getpid(), **known}
+    try:
+        index = msgspec.json.decode((file.parent / _INDEX).read_bytes(), type=list[dict[str, Any]])
+    except (OSError, msgspec.DecodeError):
+        return None
+    return next((entry for entry in index if entry.get("file") == file.name), None)
+
+
+def _said(table: EventTable) -> dict[str, Any]:
+    said: dict[str, Any] = msgspec.json.decode((table.schema.metadata or {}).get(b"native", b"{}"))
+    return said
+
+
+def _join(tables: list[EventTable]) -> EventTable:
+    plain = [table.replace_schema_metadata(None) for table in tables]
+    return plain[0] if len(plain) == 1 else pa.concat_tables(plain).unify_dictionaries().combine_chunks()

@@ -1,0 +1,32 @@
+"""Protobuf message classes made from a few lines of Python: reading TensorFlow's files needs no TensorFlow.
+
+Only the fields that are read are declared, in a pool of their own; whatever else a file holds is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+Fields = Mapping[str, tuple[int, str]]
+"""Field name -> its number and type: `int64`, `string`, `repeated bytes`, or the name of another message."""
+
+
+def message_classes(package: str, messages: Mapping[str, Fields]) -> dict[str, Any]:
+    """Make a class for each message. A map is declared as what it is on the wire: repeated entries of key and value."""
+    file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
+    for name, fields in messages.items():
+        message = file.message_type.add(name=name)
+        for field_name, (number, declared) in fields.items():
+            *repeated, kind = declared.split()
+            field = message.field.add(name=field_name, number=number)
+            field.label = field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL
+            if kind in messages:
+                field.type, field.type_name = field.TYPE_MESSAGE, f".{package}.{kind}"
+            else:
+                field.type = getattr(field, f"TYPE_{kind.upper()}")
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in messages}

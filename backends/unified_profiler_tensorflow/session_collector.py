@@ -1,0 +1,262 @@
+"""SessionCollector: the RunMetadata of every run of a v1 session, through one recording.
+
+Runs are traced wherever they are called from: `Session.run`, `Tensor.eval`, monitored sessions, callables made with a
+`feed_list`, and tf_keras in graph mode. Not traced, because TensorFlow takes their options when they are made and not
+when they are called: `Session.make_callable` without `feed_list`, and `Session.partial_run`. A run that raises leaves
+no RunMetadata.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from unified_profiler.errors import NativeProfilerError
+from unified_profiler_tensorflow.method_patch import Method, MethodPatch
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+INDEX_NAME = "runs.json"
+"""Beside the files of the runs: what RunMetadata itself does not say."""
+
+GRAPH_NAME = "_unified_profiler_name"
+"""Attribute of a `tf.Graph`: the name a user gave to it."""
+
+_KERAS_MODULE = "tf_keras.src.backend"
+_KERAS_CALLABLE = (
+    "run_options",
+    "_callable_fn",
+    "_feed_arrays",
+    "_feed_symbols",
+    "_symbol_vals",
+    "_fetches",
+    "_session",
+)
+"""Where a function of tf_keras keeps the callable it made, and what it made it for."""
+
+_LOWERED = (
+    "A run of a session asked for {level}, which TensorFlow refuses while its profiler is active: it was traced with "
+    "SOFTWARE_TRACE instead."
+)
+
+
+class SessionCollector:
+    """Traces the runs of one cycle and writes each to a file of its own.
+
+    Attributes:
+        step: The step under way; runs are written down with it.
+        xplane_ours: Whether TensorFlow's profiler is, or will be, active by our doing: a run cannot start its own then.
+        entries: What is known of each run besides its RunMetadata, in the order of their ends.
+    """
+
+    def __init__(self, folder: Path, report: Callable[[str], None]) -> None:
+        """Make the collector of one cycle.
+
+        Args:
+            folder: Where the runs are written; made when there is one.
+            report: Called, on any thread, with a sentence about what was not as it should be.
+        """
+        self.step: int | None = None
+        self.xplane_ours = True
+        self.entries: list[dict[str, Any]] = []
+        self.recording = False
+        self._folder = folder
+        self._report = report
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._patches: list[MethodPatch] = []
+        self._keras_before: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+    def arm(self) -> None:
+        """Take the places through which sessions run; nothing is traced yet but tf_keras's functions.
+
+        These must make their callables anew in order to be traced, which takes longer than a step: in the warm-up.
+
+        Raises:
+            NativeProfilerError: This version of TensorFlow has them elsewhere.
+        """
+        try:
+            from tensorflow.python.client.session import BaseSession
+
+            self._patches.append(MethodPatch(BaseSession, "run", self._session_run))
+        except (ImportError, KeyError) as error:
+            msg = (
+                f"TensorFlow {tf.__version__} runs its v1 sessions in a place that this version of unified-profiler "
+                f"does not know ({type(error).__name__}: {error})."
+            )
+            raise NativeProfilerError(msg) from error
+        if _KERAS_MODULE in sys.modules:
+            self._arm_keras(sys.modules[_KERAS_MODULE])
+
+    @property
+    def armed(self) -> bool:
+        """Whether runs are seen."""
+        return bool(self._patches)
+
+    def start(self) -> None:
+        """Begin to trace."""
+        self.recording = True
+
+    def stop(self) -> tuple[Path, ...]:
+        """End tracing and return the files of the runs."""
+        with self._lock:
+            self.recording = False
+            under_way = self._under_way
+        self._undo()
+        if under_way:
+            self._report(f"{under_way} run(s) of sessions were under way when recording ended: not recorded.")
+        try:
+            if self.entries:
+                (self._folder / INDEX_NAME).write_text(json.dumps(self.entries), encoding="utf-8")
+        except OSError as error:
+            self._report(f"The index of {len(self.entries)} runs of sessions was not written: {error}")
+        return tuple(self._folder / entry["file"] for entry in self.entries)
+
+    def discard(self) -> None:
+        """Put everything back as it was."""
+        self.recording = False
+        self._undo()
+
+    def options_for(self, given: Any) -> Any:
+        """Return a copy of a run's own options that traces it."""
+        options = tf.compat.v1.RunOptions()
+        if given is not None:
+            options.CopyFrom(given)
+        if options.trace_level == options.NO_TRACE:
+            options.trace_level = options.SOFTWARE_TRACE
+        elif options.trace_level != options.SOFTWARE_TRACE and self.xplane_ours:
+            self._report(_LOWERED.format(level=tf.compat.v1.RunOptions.TraceLevel.Name(options.trace_level)))
+            options.trace_level = options.SOFTWARE_TRACE
+        return options
+
+    def begin(self) -> None:
+        """Count a run that begins."""
+        with self._lock:
+            self._under_way += 1
+
+    def end(self) -> None:
+        """Count a run that ended."""
+        with self._lock:
+            self._under_way -= 1
+
+    def keep(self, metadata: Any, graph: Any, *, step: int | None, start_ns: int) -> None:
+        """Write down a run that ended well, at once: a cycle of a large model would fill the memory."""
+        end_ns = time.time_ns()
+        if not self.recording or not any(device.node_stats for device in metadata.step_stats.dev_stats):
+            return  # armed only, or nothing had to be computed
+        content = metadata.SerializeToString()
+        entry = {
+            "graph": getattr(graph, GRAPH_NAME, None),
+            "step": step,
+            "start_ns": start_ns,
+            "end_ns": end_ns,
+            "thread": threading.get_native_id(),
+            "pid": os.getpid(),
+        }
+        with self._lock:
+            if not self.recording:
+                return
+            file = self._folder / f"run-{len(self.entries):05}.pb"
+            self._folder.mkdir(exist_ok=True)
+            file.write_bytes(content)
+            self.entries.append({"file": file.name, **entry})
+
+    def failed(self, error: Exception) -> None:
+        """Tell that a run could not be traced; it is made all the same."""
+        self._report(f"A run of a session was not recorded: {type(error).__name__}: {error}")
+
+    def _arm_keras(self, module: ModuleType) -> None:
+        function = getattr(module, "GraphExecutionFunction", None)
+        if function is None:
+            self._report("Training by tf_keras in graph mode is not traced: this version runs it in an unknown place.")
+        else:
+            self._patches.append(MethodPatch(function, "__call__", self._keras_call))
+
+    def _session_run(self, original: Method) -> Method:
+        def run(
+            session: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
+        ) -> Any:
+            if not self.recording:
+                return original(session, fetches, feed_dict, options, run_metadata)
+            with _Traced(self, lambda: session.graph, options, run_metadata) as traced:
+                return original(session, fetches, feed_dict, traced.options, traced.metadata)
+
+        return run
+
+    def _keras_call(self, original: Method) -> Method:
+        def __call__(function: Any, inputs: Any) -> Any:  # noqa: N807
+            missing = {"outputs", "run_metadata", *_KERAS_CALLABLE} - vars(function).keys()
+            if missing:
+                self._report(f"A function of tf_keras is not traced: this version has no {sorted(missing)} in it.")
+            if missing or not self.armed:
+                return original(function, inputs)
+            theirs = function.run_metadata
+            with _Traced(self, lambda: function.outputs[0].graph, function.run_options, theirs) as traced:
+                self._trace_keras(function, traced)
+                try:
+                    return original(function, inputs)
+                finally:
+                    function.run_metadata = theirs
+
+        return __call__
+
+    def _trace_keras(self, function: Any, traced: _Traced) -> None:
+        """Let a function of tf_keras make a callable that traces, once, and remember the one it had."""
+        function.run_metadata = traced.metadata
+        if function in self._keras_before or function.run_options == traced.options:
+            return
+        self._keras_before[function] = {name: getattr(function, name) for name in _KERAS_CALLABLE}
+        function.run_options, function._callable_fn = traced.options, None
+
+    def _undo(self) -> None:
+        patches, self._patches = self._patches, []
+        for patch in patches:
+            patch.undo()
+        for function, before in self._keras_before.items():
+            vars(function).update(before)
+        self._keras_before.clear()
+
+
+class _Traced:
+    """One run: what it is called with instead of the user's own, and what is kept of it when it ended well.
+
+    What goes wrong here is told and forgotten, so that the run is made exactly once, as the user wrote it if need be.
+    """
+
+    def __init__(self, collector: SessionCollector, graph: Callable[[], Any], options: Any, metadata: Any) -> None:
+        self.options, self.metadata = options, metadata
+        self._collector = collector
+        self._graph = graph
+        self._step = collector.step
+        self._start_ns: int | None = None
+
+    def __enter__(self) -> Self:
+        self._collector.begin()
+        try:
+            self.options = self._collector.options_for(self.options)
+        except Exception as error:  # noqa: BLE001  the user's run goes on
+            self._collector.failed(error)
+        else:
+            self.metadata = tf.compat.v1.RunMetadata() if self.metadata is None else self.metadata
+            self._start_ns = time.time_ns()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        try:
+            if kind is None and self._start_ns is not None:
+                self._collector.keep(self.metadata, self._graph(), step=self._step, start_ns=self._start_ns)
+        except Exception as failure:  # noqa: BLE001  the user's run has ended well
+            self._collector.failed(failure)
+        finally:
+            self._collector.end()

@@ -1,0 +1,89 @@
+"""What the texts of step statistics say: labels of nodes, names of devices, numbers of types."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+_LABEL = re.compile(r"^(?:\[[^\]]*\] )*(?P<node>.*?) = (?P<op_type>[\w>.]+)\((?P<inputs>.*?)\)?$", re.DOTALL)
+"""`[cpu 1.3MB 1.3MB] conv = Conv2D(x, kernel)`; some versions write no closing bracket after `_Send` and `_Recv`."""
+
+_KERNEL = re.compile(r"^(?P<details>.*?)@@(?P<annotation>.*?)(?:#.*)?$", re.DOTALL)
+_DEVICE = re.compile(r"/(?:device:)?(?P<type>[A-Za-z_]+):(?P<number>\d+)(?:/(?P<part>(?:stream|memcpy|sync).*))?$")
+_STREAM = re.compile(r"stream:(\d+)")
+
+_DTYPES = (
+    *("invalid", "float32", "float64", "int32", "uint8", "int16", "int8", "string", "complex64", "int64", "bool"),
+    *("qint8", "quint8", "qint32", "bfloat16", "qint16", "quint16", "uint16", "complex128", "float16", "resource"),
+    *("variant", "uint32", "uint64", "float8_e5m2", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz"),
+    *("float8_e5m2fnuz", "int4", "uint4", "int2", "uint2", "float4_e2m1fn"),
+)
+"""By their numbers in `DataType`."""
+
+_FIRST_REFERENCE = 100
+
+
+def dtype_name(number: int) -> str:
+    """Return TensorFlow's name of a type: `float32`, `int32_ref`; the number itself where it is a newer one."""
+    reference = number > _FIRST_REFERENCE
+    plain = number - _FIRST_REFERENCE if reference else number
+    name = _DTYPES[plain] if 0 <= plain < len(_DTYPES) else str(plain)
+    return f"{name}_ref" if reference else name
+
+
+@dataclass(frozen=True)
+class Label:
+    """What a label says about a node."""
+
+    node: str
+    op_type: str
+    inputs: tuple[str, ...] = ()
+    details: str | None = None
+    """Whatever it says in another form than that of nodes."""
+
+
+@lru_cache(maxsize=1 << 16)
+def read_label(node_name: str, label: str) -> Label:
+    """Read the label of a node; where it is none of TensorFlow's, the name of the node is all there is."""
+    if found := _LABEL.match(label):
+        inputs = tuple(found["inputs"].split(", ")) if found["inputs"] else ()
+        return Label(node_name or found["node"], found["op_type"], inputs)
+    return Label(node_name, node_name.rpartition("/")[2] or label, details=label or None)
+
+
+@lru_cache(maxsize=1 << 16)
+def read_kernel_label(node_name: str, label: str) -> Label:
+    """Read the label of work of an accelerator: `kernel regs:32 grid:1,1,1@@node:Type`, or `MEMCPYHtoD bytes:64`.
+
+    Its node and type are those of the operator that launched it, where the label tells.
+    """
+    found = _KERNEL.match(label)
+    annotation = found["annotation"].rpartition("::")[2] if found else node_name
+    node, _, op_type = annotation.partition(":")
+    return Label(node, op_type, details=(found["details"] if found else label) or None)
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device, or a part of one that has nodes of its own: a stream, the copies."""
+
+    name: str
+    """As in the event schema: `cpu:0`, `cuda:0`."""
+    part: str | None
+    """Which part of an accelerator, None for the operators that are placed on a device."""
+
+    @property
+    def stream(self) -> int | None:
+        """The number of the stream, where it is one."""
+        found = _STREAM.match(self.part or "")
+        return int(found.group(1)) if found else None
+
+
+def read_device(name: str) -> Device:
+    """Read the name of a device: `/job:localhost/replica:0/task:0/device:GPU:0/stream:14`."""
+    found = _DEVICE.search(name)
+    if not found:
+        return Device(name, None)
+    kind = found["type"].lower()
+    return Device(f"{'cuda' if kind == 'gpu' else kind}:{found['number']}", found["part"])

@@ -1,0 +1,45 @@
+"""Finding XPlane files in the directories that TensorFlow writes: `plugins/profile/<run>/<host>.xplane.pb`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+SUFFIX = ".xplane.pb"
+RUN_METADATA = "run_metadata"
+"""The folder beside it in which the recorder leaves what sessions said about themselves."""
+
+_DEPTH = 5
+_MOST_ENTRIES = 20_000  # somebody may ask about a directory with a whole file system in it
+
+
+def profiles_in(directory: Path) -> Iterator[Path]:
+    """Yield the XPlane files in a directory, at most five levels down."""
+    for path in islice(_walk(directory, _DEPTH), _MOST_ENTRIES):
+        if path.name.endswith(SUFFIX):
+            yield path
+
+
+def sessions_in(directory: Path) -> list[Path]:
+    """Return the RunMetadata files of our recorder in a directory."""
+    folder = directory if directory.name == RUN_METADATA else directory / RUN_METADATA
+    return sorted(folder.glob("run-*.pb")) if folder.is_dir() else []
+
+
+def newest_run(files: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """Return the files of the newest run, one per host, and the names of the others: TensorFlow names runs by time."""
+    runs = sorted({file.parent for file in files}, key=lambda run: (run.name, run))
+    return sorted(file for file in files if file.parent == runs[-1]), [run.name for run in runs[:-1]]
+
+
+def _walk(directory: Path, folders: int) -> Iterator[Path]:
+    try:
+        entries = sorted(directory.iterdir())
+    except OSError:
+        return
+    yield from entries
+    if folders:
+        for entry in entries:
+            if entry.is_dir() and not entry.is_symlink():
+                yield from _walk(entry, folders - 1)

@@ -1,0 +1,152 @@
+"""`unified-profiler run` on scripts of TensorFlow and Keras: their output and exit code, the steps found, the run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from unified_profiler.model.records import Manifest
+from unified_profiler.model.run import Run, read_run
+
+ENVIRONMENT = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
+
+
+@dataclass
+class Ran:
+    """How a script under the launcher ended, and what it left."""
+
+    code: int
+    stdout: str
+    stderr: str
+    run: Run
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.run.manifests[0]
+
+    @property
+    def signal(self) -> tuple[str, int, int, tuple[str, ...]] | None:
+        """Name, sources, steps and notes."""
+        found = self.manifest.step_signal
+        return None if found is None else (found.name, found.sources, self.manifest.step_count, found.switches)
+
+    def steps_with(self, text: str) -> set[int | None]:
+        """The steps in which an operator of the framework has this text in its name."""
+        rows = [row for t in self.run.traces for row in t.events.select(["name", "layer", "step"]).to_pylist()]
+        return {row["step"] for row in rows if row["layer"] == "framework" and text in row["name"]}
+
+
+Launch = Callable[..., Ran]
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Launch:
+    def run(text: str, *options: str, **environment: str) -> Ran:
+        (tmp_path / "script.py").write_text(text)
+        done = subprocess.run(
+            [sys.executable, "-m", "unified_profiler", "run", *options, "script.py"],
+            cwd=tmp_path,
+            env={**ENVIRONMENT, **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        print(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
+        (path,) = (tmp_path / "profile").iterdir()
+        return Ran(done.returncode, done.stdout, done.stderr, read_run(path))
+
+    return run
+
+
+KERAS = """
+import keras, numpy as np, sys
+model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(1)])
+model.compile(keras.optimizers.SGD(), "mse")
+x, y = np.ones((16, 4), "float32"), np.zeros((16, 1), "float32")
+print("losses", model.fit(x, y, batch_size=2, verbose=0, validation_data=(x, y)).history.keys())
+"""
+
+
+def test_a_keras_training(launch: Launch) -> None:
+    ran = launch(KERAS)
+    assert (ran.code, ran.manifest.failures) == (0, ())
+    assert ran.stdout.startswith("losses dict_keys(['loss', 'val_loss'])\n\n")
+    assert "MatMul" in ran.stdout
+    assert ran.signal == ("keras", 1, 8, ())
+    assert ran.steps_with("MatMul") == {2, 3, 4}
+    assert "8 steps, told by keras" in ran.stderr
+
+
+def test_keras_on_torch_is_told_by_keras_and_recorded_by_torch(launch: Launch) -> None:
+    ran = launch(KERAS + "print('tensorflow' in sys.modules)\n", "--no-table", KERAS_BACKEND="torch")
+    assert (ran.code, ran.manifest.failures) == (0, ())
+    assert ran.stdout.endswith("\nFalse\n")
+    assert ran.signal == ("keras", 1, 8, ())
+    assert list(ran.run.traces[0].info.frameworks) == ["torch"]
+    assert ran.steps_with("aten::") == {2, 3, 4}
+
+
+SESSION = """
+import tensorflow.compat.v1 as tf
+tf.disable_eager_execution()
+x = tf.placeholder(tf.float32, (2, 4))
+w = tf.get_variable("w", (4, 1))
+loss = tf.reduce_mean(tf.square(tf.matmul(x, w)))
+train = tf.train.AdamOptimizer().minimize(loss)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    for i in range(8):
+        session.run([train, loss], {x: [[1.0] * 4] * 2})
+        session.run(loss, {x: [[1.0] * 4] * 2})
+print("done")
+"""
+
+
+def test_a_training_in_a_session(launch: Launch) -> None:
+    ran = launch(SESSION, "--no-table")
+    assert (ran.code, ran.stdout, ran.manifest.failures) == (0, "done\n", ())
+    assert ran.signal == ("session", 1, 8, ())
+    assert ran.steps_with("MatMul") == {2, 3, 4}
+    assert ran.steps_with("ResourceApplyAdam") == {2, 3, 4}  # the run that ends a step is in it
+
+
+FUNCTION = """
+import tensorflow as tf
+w = tf.Variable(tf.ones((4, 1)))
+optimizer = tf.keras.optimizers.Adam()
+
+@tf.function
+def train(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(tf.matmul(x, w)))
+    optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+
+for i in range(8):
+    train(tf.ones((2, 4 if i != {wrong} else 5)))
+"""
+
+
+def test_a_loop_that_raises_in_the_window(launch: Launch) -> None:
+    ran = launch(FUNCTION.format(wrong=4), "--no-table")
+    assert ran.code == 1
+    assert ran.stderr.count("Traceback") == 1
+    assert "in <module>\n    train(tf.ones(" in ran.stderr
+    assert "step_hooks" not in ran.stderr
+    assert ran.signal == ("function", 1, 4, ())
+    assert {2, 3} <= ran.steps_with("MatMul")
+    assert not ran.run.traces[0].info.complete
+
+
+def test_a_script_that_profiles_itself_gets_its_own_results(launch: Launch, tmp_path: Path) -> None:
+    text = FUNCTION.format(wrong=None).replace("for i", "tf.profiler.experimental.start('own')\nfor i")
+    ran = launch(text + "tf.profiler.experimental.stop()\n", "--no-table")
+    assert ran.code == 0
+    assert ran.stderr.count("uses a native profiler itself") == 1
+    assert [file.stat().st_size > 0 for file in (tmp_path / "own").rglob("*.xplane.pb")] == [True]
+    assert len(ran.run.traces) == 1

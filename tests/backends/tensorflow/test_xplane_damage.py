@@ -1,0 +1,227 @@
+"""Files that are broken, foreign or unusual, and directories of them."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.schema import EVENT_SCHEMA
+from unified_profiler.spi import NativeCapture
+from unified_profiler_tensorflow.normalise import TensorFlowNormaliser
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "xplane"
+EAGER, LOOP = GOLDEN / "eager.xplane.pb", GOLDEN / "loop.xplane.pb"
+
+Normalise = Callable[[bytes], pa.Table]
+
+
+def read(*files: Path) -> pa.Table:
+    return TensorFlowNormaliser().normalise(NativeCapture(backend="tensorflow", files=files))
+
+
+@pytest.fixture
+def normalise(tmp_path: Path) -> Normalise:
+    def run(data: bytes) -> pa.Table:
+        path = tmp_path / "host.xplane.pb"
+        path.write_bytes(data)
+        return read(path)
+
+    return run
+
+
+def space() -> xplane_pb2.XSpace:
+    return xplane_pb2.XSpace.FromString(EAGER.read_bytes())
+
+
+def test_an_empty_file_is_named_so(normalise: Normalise) -> None:
+    with pytest.raises(TraceFormatError, match="is empty"):
+        normalise(b"")
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.9, 0.999])
+def test_a_truncated_file_is_named_so(share: float, normalise: Normalise) -> None:
+    whole = EAGER.read_bytes()
+    with pytest.raises(TraceFormatError, match="truncated"):
+        normalise(whole[: int(len(whole) * share)])
+
+
+def test_a_file_cut_between_planes_is_named_so(normalise: Normalise) -> None:
+    cut = space()
+    del cut.planes[-1]
+    with pytest.raises(TraceFormatError, match=r"when its recording began.*truncated"):
+        normalise(cut.SerializeToString())
+
+
+@pytest.mark.parametrize("data", [b'{"hello": "world"}', b"PAR1 and so on", b"\x00" * 64, b"hello\n", b"\xff" * 100])
+def test_a_foreign_file_is_no_xplane_file(data: bytes, normalise: Normalise) -> None:
+    with pytest.raises(TraceFormatError, match="no XPlane file"):
+        normalise(data)
+
+
+def test_a_file_without_planes_is_refused(normalise: Normalise) -> None:
+    with pytest.raises(TraceFormatError, match="no planes"):
+        normalise(xplane_pb2.XSpace(hostnames=["somewhere"]).SerializeToString())
+
+
+def test_a_recording_of_nothing_gives_an_empty_table(normalise: Normalise) -> None:
+    idle = space()
+    del idle.planes[0]
+    assert len(normalise(idle.SerializeToString())) == 0
+
+
+def test_a_missing_file_is_a_format_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceFormatError, match="cannot be read"):
+        read(tmp_path / "none.xplane.pb")
+
+
+def test_an_event_without_its_name_is_damage(normalise: Normalise) -> None:
+    broken = space()
+    broken.planes[0].lines[0].events[3].metadata_id = 99_999
+    with pytest.raises(TraceFormatError, match=r"damaged: .* name 99999"):
+        normalise(broken.SerializeToString())
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("changed") / "host.xplane.pb"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0), st.binary(min_size=1, max_size=1)), min_size=1, max_size=5))
+def test_changed_bytes_give_a_table_or_a_format_error(scratch: Path, changes: list[tuple[int, bytes]]) -> None:
+    changed = bytearray((GOLDEN / "xla.xplane.pb").read_bytes())
+    for place, byte in changes:
+        changed[place % len(changed)] = byte[0]
+    scratch.write_bytes(changed)
+    with suppress(TraceFormatError):
+        assert read(scratch).schema.equals(EVENT_SCHEMA)
+
+
+def test_the_garbage_collector_is_on_after_a_failure(normalise: Normalise) -> None:
+    with pytest.raises(TraceFormatError):
+        normalise(b"\xff" * 100)
+    assert gc.isenabled()
+
+
+def test_names_that_are_no_utf8_are_repaired(normalise: Normalise) -> None:
+    table = normalise(EAGER.read_bytes().replace(b"ReluGrad", b"Relu\xff\xfead"))
+    assert "EagerLocalExecute: Relu\ufffd\ufffdad" in table.column("name").to_pylist()
+
+
+def test_totals_without_a_moment_are_left_out(normalise: Normalise) -> None:
+    summed = space()
+    summed.planes[0].lines[0].events[0].num_occurrences = 7
+    assert len(normalise(summed.SerializeToString())) == len(read(EAGER)) - 1
+
+
+def test_steps_within_steps_are_regions(normalise: Normalise) -> None:
+    nested = space()
+    plane = nested.planes[0]
+    (name,) = (entry.id for entry in plane.event_metadata.values() if entry.name == "train")
+    for event in [event for event in plane.lines[0].events if event.metadata_id == name]:
+        inner = plane.lines[0].events.add()
+        inner.CopyFrom(event)
+        inner.offset_ps += 1000
+        inner.duration_ps -= 2000
+    events = [event for event in normalise(nested.SerializeToString()).to_pylist() if event["name"] == "train"]
+    assert [(event["kind"], event["step"]) for event in events] == [
+        ("step", 0),
+        ("step", 1),
+        ("region", None),
+        ("region", None),
+    ]
+
+
+def test_a_users_own_id_is_kept(normalise: Normalise) -> None:
+    annotated = space()
+    plane = annotated.planes[0]
+    plane.stat_metadata[9000].name = "id"
+    (name,) = (entry.id for entry in plane.event_metadata.values() if entry.name == "train")
+    next(e for e in plane.lines[0].events if e.metadata_id == name).stats.add(metadata_id=9000, int64_value=0)
+    found = [e["attributes"] for e in normalise(annotated.SerializeToString()).to_pylist() if e["name"] == "train"]
+    assert found == ['{"id":0}', None]
+
+
+# --- recognising, and directories -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "contents"), [("a.json", b'{"hello": "world"}'), ("b.pb", b""), ("c.pb", b"\x0a\x05hello"), ("d", b"\x0a")]
+)
+def test_foreign_files_are_not_recognised(name: str, contents: bytes, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(contents)
+    assert not TensorFlowNormaliser().recognises(path)
+
+
+def test_an_xplane_file_is_recognised_under_any_name(tmp_path: Path) -> None:
+    for golden in GOLDEN.glob("*.xplane.pb"):
+        path = tmp_path / golden.stem.replace(".", "_")
+        shutil.copy(golden, path)
+        assert TensorFlowNormaliser().recognises(path)
+        assert len(read(path)) == len(read(golden))
+
+
+@pytest.fixture
+def logdir(tmp_path: Path) -> Path:
+    """A directory as TensorBoard has it: an older run of one host and a newer one of two."""
+    for run, host, golden in [
+        ("2025_01_01_10_00_00", "one", LOOP),
+        ("2025_01_02_10_00_00", "one", EAGER),
+        ("2025_01_02_10_00_00", "two", LOOP),
+    ]:
+        folder = tmp_path / "train" / "plugins" / "profile" / run
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(golden, folder / f"{host}.xplane.pb")
+    return tmp_path
+
+
+@pytest.mark.parametrize("inside", [".", "train", "train/plugins/profile", "train/plugins/profile/2025_01_02_10_00_00"])
+def test_a_directory_is_read_from_any_level_above_its_files(inside: str, logdir: Path) -> None:
+    path = logdir / inside
+    assert TensorFlowNormaliser().recognises(path)
+    assert len(read(path)) == len(read(EAGER)) + len(read(LOOP))
+
+
+def test_the_other_runs_of_a_directory_are_named(logdir: Path) -> None:
+    assert b'"other_runs":["2025_01_01_10_00_00"]' in read(logdir).schema.metadata[b"native"]
+
+
+def test_hosts_do_not_share_lanes(logdir: Path) -> None:
+    table = read(logdir)
+    assert set(table.column("pid").to_pylist()) == {0, 1}
+
+
+def test_neither_empty_directories_nor_missing_files_are_recognised(tmp_path: Path) -> None:
+    assert not TensorFlowNormaliser().recognises(tmp_path)
+    assert not TensorFlowNormaliser().recognises(tmp_path / "none.xplane.pb")
+
+
+def test_a_directory_without_profiles_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TraceFormatError, match="nothing of TensorFlow's"):
+        read(tmp_path)
+
+
+def test_reading_needs_no_tensorflow() -> None:
+    code = (
+        "import sys; sys.modules['tensorflow'] = sys.modules['keras'] = None\n"
+        "import unified_profiler as up\n"
+        "from pathlib import Path\n"
+        "for path in sys.argv[1:]:\n"
+        "    assert up.read(path).traces[0].info.event_count > 30\n"
+    )
+    files = [str(file) for file in sorted(GOLDEN.glob("*.xplane.pb"))]
+    done = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

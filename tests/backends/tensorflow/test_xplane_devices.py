@@ -1,0 +1,109 @@
+"""Planes of accelerators, built after TensorFlow's public layout: there is no such device here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+from unified_profiler.spi import NativeCapture
+from unified_profiler_tensorflow.normalise import TensorFlowNormaliser
+
+START = 1_700_000_000_000_000_000
+
+
+class Builder:
+    """Adds lines and events to a plane."""
+
+    def __init__(self, space: Any, name: str) -> None:
+        self.plane = space.planes.add(name=name)
+
+    def line(self, name: str) -> Any:
+        return self.plane.lines.add(name=name, id=len(self.plane.lines) + 1, timestamp_ns=100)
+
+    def event(self, line: Any, name: str, offset_ps: int, duration_ps: int, **stats: Any) -> None:
+        event = line.events.add(metadata_id=self._number(self.plane.event_metadata, name), offset_ps=offset_ps)
+        event.duration_ps = duration_ps
+        for key, value in stats.items():
+            self.stat(event, key, value)
+
+    def stat(self, owner: Any, key: str, value: Any) -> None:
+        stat = owner.stats.add(metadata_id=self._number(self.plane.stat_metadata, key))
+        if isinstance(value, str):
+            stat.str_value = value
+        else:
+            stat.uint64_value = value
+
+    @staticmethod
+    def _number(names: Any, name: str) -> int:
+        number = next((entry.id for entry in names.values() if entry.name == name), len(names) + 1)
+        names[number].id, names[number].name = number, name
+        return number
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> dict[str, dict[str, Any]]:
+    """The events of a recording with two streams, by name."""
+    space = xplane_pb2.XSpace(hostnames=["far"], errors=["no counters"])
+    gpu, api, host = (Builder(space, name) for name in ("/device:GPU:1", "/host:CUPTI", "/host:CPU"))
+    compute, copies, scopes = (gpu.line(n) for n in ("Stream #14(Compute)", "Stream #7(MemcpyH2D)", "TensorFlow Ops"))
+    gpu.event(compute, "gemm", 1_500, 2_750, correlation_id=3, tf_op="gradient_tape/dense/MatMul:MatMul", grid="1,2")
+    gpu.event(compute, "ncclDevKernel_AllReduce", 9_000, 1_000, correlation_id=4)
+    gpu.event(copies, "MemcpyH2D", 500, 800, correlation_id=5, memcpy_details="size:64")
+    gpu.event(scopes, "MatMul", 1_500, 2_750)
+    api.event(api.line("1234"), "cuLaunchKernel", 200, 300, correlation_id=3)
+    python = host.line("python")
+    host.event(python, "dense/MatMul:MatMul", 100, 500)
+    host.event(
+        python, "MemoryAllocation", 700, 0, allocator_name="GPU_1_bfc", allocation_bytes=256, bytes_allocated=512
+    )
+    task = Builder(space, "Task Environment")
+    task.stat(task.plane, "profile_start_time", START)
+    path = tmp_path / "far.xplane.pb"
+    path.write_bytes(space.SerializeToString())
+    table = TensorFlowNormaliser().normalise(NativeCapture(backend="tensorflow", files=(path,)))
+    return {f"{event['thread']} {event['name']}": event for event in table.to_pylist()}
+
+
+def test_kernels_and_copies_have_device_stream_and_correlation(events: dict[str, dict[str, Any]]) -> None:
+    kernel, copy = events["Stream #14(Compute) gemm"], events["Stream #7(MemcpyH2D) MemcpyH2D"]
+    place = ("layer", "kind", "device", "stream", "correlation_id", "pid", "tid")
+    assert [kernel[name] for name in place] == ["runtime", "kernel", "cuda:1", 14, 3, 1, 14]
+    assert [copy[name] for name in place] == ["runtime", "copy", "cuda:1", 7, 5, 1, 7]
+
+
+def test_a_kernel_knows_the_node_that_launched_it(events: dict[str, dict[str, Any]]) -> None:
+    kernel = events["Stream #14(Compute) gemm"]
+    assert (kernel["op"], kernel["origin"], kernel["direction"]) == ("MatMul", "Gemm", "backward")
+    assert json.loads(kernel["attributes"]) == {"tf_op": "gradient_tape/dense/MatMul:MatMul", "grid": "1,2"}
+
+
+def test_kernels_of_nccl_are_collectives(events: dict[str, dict[str, Any]]) -> None:
+    assert events["Stream #14(Compute) ncclDevKernel_AllReduce"]["kind"] == "collective"
+
+
+def test_the_launch_is_a_runtime_event_of_the_same_correlation(events: dict[str, dict[str, Any]]) -> None:
+    launch = events["1234 cuLaunchKernel"]
+    assert (launch["kind"], launch["device"], launch["correlation_id"]) == ("runtime", "cpu:0", 3)
+
+
+def test_lines_that_repeat_the_work_of_streams_are_regions(events: dict[str, dict[str, Any]]) -> None:
+    repeated = events["TensorFlow Ops MatMul"]
+    assert (repeated["kind"], repeated["layer"], repeated["stream"]) == ("region", "framework", None)
+
+
+def test_allocations_are_of_the_device_of_their_allocator(events: dict[str, dict[str, Any]]) -> None:
+    found = events["python MemoryAllocation"]
+    assert (found["kind"], found["device"], found["bytes"], found["value"]) == ("memory", "cuda:1", 256, 512)
+
+
+def test_picoseconds_are_rounded_down_at_both_ends(events: dict[str, dict[str, Any]]) -> None:
+    kernel = events["Stream #14(Compute) gemm"]
+    assert (kernel["start_ns"], kernel["duration_ns"]) == (START + 101, 3)
+
+
+def test_the_host_is_named(events: dict[str, dict[str, Any]]) -> None:
+    assert {event["host"] for event in events.values()} == {"far"}
