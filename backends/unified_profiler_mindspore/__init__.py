@@ -1,0 +1,42 @@
+"""The MindSpore backend: a descriptor that imports no framework until something is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unified_profiler.spi import Capability, Normaliser, Recorder, RecordOptions, StepHook
+
+if TYPE_CHECKING:
+    from unified_profiler.spi import Backend
+
+
+@dataclass(frozen=True)
+class MindSporeBackend:
+    """Records MindSpore with mindspore.profiler."""
+
+    name: str = "mindspore"
+    framework: str = "mindspore"
+    capabilities: frozenset[Capability] = frozenset({Capability.SHAPES, Capability.MEMORY, Capability.DEVICE_EVENTS})
+
+    def recorder(self, options: RecordOptions, workdir: Path) -> Recorder:
+        """Make the recorder of one cycle."""
+        from unified_profiler_mindspore.recorder import MindSporeRecorder
+
+        return MindSporeRecorder(options, workdir)
+
+    def normaliser(self) -> Normaliser:
+        """Make the normaliser of MindSpore's captures."""
+        from unified_profiler_mindspore.normalise import MindSporeNormaliser
+
+        return MindSporeNormaliser()
+
+    def step_hooks(self) -> tuple[StepHook, ...]:
+        """Return the places in MindSpore that tell the end of a step."""
+        from unified_profiler_mindspore.step_hooks import STEP_HOOKS
+
+        return STEP_HOOKS
+
+
+backend: Backend = MindSporeBackend()

@@ -1,0 +1,104 @@
+"""HostDriver: records the kernels that run on the host, with the C++ profiler, straight into the work directory."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from unified_profiler.errors import NativeProfilerError
+from unified_profiler.spi import NativeCapture
+from unified_profiler_mindspore import native
+from unified_profiler_mindspore.files import FRAMEWORK, LAUNCHES, MEMORY, SHAPES, framework_files
+from unified_profiler_mindspore.recording import Recording, write_note
+
+logger = logging.getLogger("unified_profiler")
+
+
+class HostDriver:
+    """One recording on the host. `analyse()` is never run: the files that it reads say more than those it writes."""
+
+    def __init__(self, options: Mapping[str, Any], workdir: Path) -> None:
+        """Take the checked native options; all but that for memory concern an accelerator and have no effect here."""
+        self._with_memory = bool(options.get("profile_memory"))
+        self._folder = workdir / FRAMEWORK
+        self._start_ns = 0
+        self._others_output: str | None = None
+
+    def start(self) -> None:
+        """Begin to record."""
+        self._folder.mkdir(parents=True)
+        self._others_output = native.last_output()
+        profiler = native.host_profiler()
+        self._start_ns = time.time_ns()
+        profiler.init(str(self._folder))
+        profiler.step_profiling_enable(True)
+        profiler.enable_op_time()
+        if self._with_memory:
+            profiler.enable_profile_memory()
+
+    def stop(self) -> NativeCapture:
+        """End recording."""
+        native.wait_for_kernels()
+        stop_ns = time.time_ns()
+        if self._is_lost():
+            msg = (
+                "MindSpore's own profiler was used while this one recorded, and MindSpore keeps one recording at a "
+                "time: this one is lost. Use one of them."
+            )
+            raise NativeProfilerError(msg)
+        self._end()
+        files = self._written()
+        note = Recording(
+            framework_version=native.version(),
+            pid=os.getpid(),
+            start_ns=self._start_ns,
+            stop_ns=stop_ns,
+            sizes_bytes={file.name: file.stat().st_size for file in files},
+        )
+        return NativeCapture(
+            backend="mindspore",
+            files=(*files, write_note(note, self._folder)),
+            framework_version=note.framework_version,
+            start_ns=note.start_ns,
+            stop_ns=note.stop_ns,
+        )
+
+    def abandon(self) -> None:
+        """End recording and forget it; a native profiler that is somebody else's by now is left alone."""
+        try:
+            native.wait_for_kernels()
+        except Exception as error:  # noqa: BLE001  MindSpore tells it once: nobody else will hear of it
+            logger.error("MindSpore's kernels failed while a recording was given up: %s", error)  # noqa: TRY400
+        if not self._is_lost():
+            self._end()
+
+    def _end(self) -> None:
+        with suppress(OSError):  # without its directory the profiler would mix this recording into the next one
+            self._folder.mkdir(parents=True, exist_ok=True)
+        native.host_profiler().stop()
+
+    def _is_lost(self) -> bool:
+        return native.is_taken() or native.last_output() != self._others_output
+
+    def _written(self) -> Sequence[Path]:
+        """Return the files that were written, none if no kernel ran; memory only where it was asked for.
+
+        Once asked for, MindSpore records memory in all later recordings of the process, too.
+        """
+        found = framework_files(self._folder)
+        if not self._with_memory and MEMORY in found:
+            found.pop(MEMORY).unlink()
+        missing = {LAUNCHES, SHAPES} - found.keys() if found.keys() & {LAUNCHES, SHAPES} else set()
+        cut = [file.name for file in found.values() if not file.read_bytes().endswith(b"\n")]
+        if missing or cut:
+            msg = (
+                f"MindSpore's profiler could not write all it had to {self._folder} (missing: {sorted(missing)}, cut "
+                f"off: {cut}). Is the disk full?"
+            )
+            raise NativeProfilerError(msg)
+        return list(found.values())

@@ -1,0 +1,60 @@
+"""The note that a recorder leaves beside the native files: what they do not say themselves, and how long they are.
+
+MindSpore writes no version and no window into its files, and does not say when a disk was full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from unified_profiler.errors import TraceFormatError
+
+NAME = "unified_profiler.json"
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True):
+    """One recording of this package."""
+
+    framework_version: str
+    pid: int
+    start_ns: int
+    stop_ns: int
+    sizes_bytes: dict[str, int]
+    """The native files and how long each was when recording ended."""
+
+
+def write_note(note: Recording, folder: Path) -> Path:
+    """Write the note and return where it is."""
+    path = folder / NAME
+    path.write_bytes(msgspec.json.encode(note))
+    return path
+
+
+def read_note(path: Path) -> Recording:
+    """Read the note.
+
+    Raises:
+        TraceFormatError: It is damaged.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Recording)
+    except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
+        msg = f"{path} is damaged, perhaps cut off while it was written or copied: {error}"
+        raise TraceFormatError(msg) from error
+
+
+def check_sizes(note: Recording, files: Sequence[Path]) -> None:
+    """Compare the files with what the note says of them.
+
+    Raises:
+        TraceFormatError: One is missing, or longer or shorter than it was.
+    """
+    found = {file.name: file.stat().st_size for file in files if file.is_file()}
+    for name, size in note.sizes_bytes.items():
+        if found.get(name) != size:
+            what = "is missing" if name not in found else f"has {found[name]} bytes"
+            msg = f"{name} {what}, but had {size} bytes when it was recorded. Copy it again, or record again."
+            raise TraceFormatError(msg)
