@@ -10,14 +10,15 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-FRAMEWORKS ?= torch
+FRAMEWORKS ?= torch,tensorflow,mindspore
 PYTEST ?=
 
 comma := ,
 empty :=
 space := $(empty) $(empty)
 FRAMEWORK_LIST := $(subst $(comma),$(space),$(FRAMEWORKS))
-EXTRAS := $(subst $(space),$(comma),$(strip $(FRAMEWORK_LIST) view dev))
+# For the processor alone TensorFlow has a build of half the size.
+EXTRAS := $(subst $(space),$(comma),$(strip $(patsubst tensorflow,tensorflow-cpu,$(FRAMEWORK_LIST)) view dev))
 
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
@@ -25,6 +26,7 @@ TOOLS := $(STAMPS)/tools
 WHEEL := $(STAMPS)/wheel
 ENVIRONMENT := $(STAMPS)/environment-$(subst $(comma),-,$(EXTRAS))
 INSTALLED := $(STAMPS)/installed
+TEST_TOOLS := $(STAMPS)/test
 # Folders count as well as files, so that a deleted file makes a new wheel too.
 SOURCES := $(shell find unified_profiler backends -name __pycache__ -prune -o -print) pyproject.toml README.md LICENSE
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -39,8 +41,8 @@ help:
 demo: $(INSTALLED)
 	@$(foreach framework,$(FRAMEWORK_LIST),$(BIN)/python examples/demo.py $(framework) &&) true
 
-test: lint $(INSTALLED) browser
-	UNIFIED_PROFILER_TEST_INSTALLED=1 $(BIN)/pytest $(PYTEST)
+test: lint $(INSTALLED) $(TEST_TOOLS) browser
+	UNIFIED_PROFILER_TEST_INSTALLED=1 $(BIN)/pytest --numprocesses 2 --dist loadfile $(PYTEST)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks
@@ -90,6 +92,11 @@ $(WHEEL): $(SOURCES) | $(TOOLS)
 $(ENVIRONMENT): pyproject.toml constraints.txt | $(WHEEL)
 	@echo "Installing $(EXTRAS) into $(VENV); the first time this takes a few minutes"
 	$(PIP) install --quiet --constraint constraints.txt "$$(echo build/wheel/*.whl)[$(EXTRAS)]"
+	@touch $@
+
+$(TEST_TOOLS): pyproject.toml constraints.txt | $(ENVIRONMENT)
+	$(PIP) install --quiet --constraint constraints.txt "$$(echo build/wheel/*.whl)[test]"
+	$(PIP) install --quiet --constraint constraints.txt --no-deps tf-keras  # it would bring the big TensorFlow
 	@touch $@
 
 $(INSTALLED): $(WHEEL) | $(ENVIRONMENT)

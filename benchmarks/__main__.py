@@ -1,4 +1,4 @@
-"""Run all benchmarks, or those that are named: `python -m benchmarks [idling importing recording normalising]`."""
+"""Run all benchmarks, or those that are named: `python -m benchmarks [importing idling recording ...]`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, save, show
 
-ALL = ("importing", "idling", "recording", "normalising")
+ALL = ("importing", "idling", "recording", "normalising", "in_tensorflow", "in_mindspore")
 
 
 def main(names: list[str]) -> int:

@@ -36,7 +36,10 @@ class Entry:
     """The command that installs what the backend needs."""
 
 
-_FIRST_PARTY = (Entry("torch", "unified_profiler_torch:backend", "torch", "pip install 'unified-profiler[torch]'"),)
+_FIRST_PARTY = tuple(
+    Entry(name, f"unified_profiler_{name}:backend", name, f"pip install 'unified-profiler[{name}]'")
+    for name in ("torch", "tensorflow", "mindspore")
+)
 
 
 def known() -> tuple[Entry, ...]:
