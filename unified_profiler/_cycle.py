@@ -62,11 +62,13 @@ class Cycle:
         for _, recorder in self._recorders:
             recorder.settle()
 
-    def stop(self) -> None:
-        """End recording."""
+    def stop(self, now: int) -> None:
+        """End recording. For all backends it ends now: while one is being stopped, the next one still records."""
         for backend, recorder in self._recorders:
             with self._guard(backend, "stop") as outcome:
-                self._captures.append((backend, recorder.stop()))
+                capture = recorder.stop()
+                stop_ns = now if capture.stop_ns is None else min(now, capture.stop_ns)
+                self._captures.append((backend, replace(capture, stop_ns=stop_ns)))
             if outcome.failed:
                 self._discard(backend, recorder)
         self._recorders.clear()

@@ -93,6 +93,7 @@ class Delivery:
             events = assemble(
                 native,
                 own=window.to_events(),
+                end_ns=window.end_ns,
                 cycle=window.cycle,
                 rank=self.job.rank,
                 host=socket.gethostname(),

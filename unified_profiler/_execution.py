@@ -110,7 +110,7 @@ class Execution:
     def _stop(self, *, step_open: bool) -> None:
         thread, now = threading.current_thread(), self._clock()
         if self._cycle is not None:
-            self._cycle.stop()
+            self._cycle.stop(now)
         self._window = Window(
             cycle=self.cycle_count - 1,
             start_ns=self._start_ns,

@@ -9,9 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
 
 Fields = Mapping[str, tuple[int, str]]
 """Field name -> its number and type: `int64`, `string`, `repeated bytes`, or the name of another message."""
+
+
+DAMAGED = (DecodeError, UnicodeDecodeError)
+"""What reading raises: the second by protobuf's implementation in Python, which takes over beside MindSpore."""
 
 
 def message_classes(package: str, messages: Mapping[str, Fields]) -> dict[str, Any]:

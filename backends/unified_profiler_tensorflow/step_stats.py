@@ -10,10 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
 from unified_profiler.errors import TraceFormatError
-from unified_profiler_tensorflow.protobuf import message_classes
+from unified_profiler_tensorflow.protobuf import DAMAGED, message_classes
 
 _SNIFF = 4096
 _MESSAGES = {
@@ -102,7 +100,7 @@ def load(path: Path) -> Any:
     data = _read(path)
     try:
         metadata = _decode(data)
-    except DecodeError as error:
+    except DAMAGED as error:
         found = (
             "damaged, perhaps cut off while it was written or copied" if _depth_of_device(data) else "of another kind"
         )

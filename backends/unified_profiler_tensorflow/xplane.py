@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.nesting import Ints
-from unified_profiler_tensorflow.protobuf import message_classes
+from unified_profiler_tensorflow.protobuf import DAMAGED, message_classes
 
 Stats = dict[str, Any]
 """What TensorFlow says about an event, by its own names."""
@@ -217,7 +216,7 @@ def _parse(path: Path) -> Any:
     except OSError as error:
         msg = f"{path} cannot be read: {error}"
         raise TraceFormatError(msg) from error
-    except DecodeError as error:
+    except DAMAGED as error:
         reason = "truncated or damaged" if _FIRST_PLANE.match(data[:_SNIFF]) else "no XPlane file"
         msg = f"{path} is {reason}: {error}. Expected what TensorFlow's profiler writes; copy or record it again."
         raise TraceFormatError(msg) from error

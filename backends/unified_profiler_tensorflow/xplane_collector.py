@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-from google.protobuf.message import DecodeError
 
 from unified_profiler.errors import BackendBusyError, BackendError, NativeProfilerError
 from unified_profiler.spi import RecordOptions
-from unified_profiler_tensorflow.protobuf import message_classes
+from unified_profiler_tensorflow.protobuf import DAMAGED, message_classes
 
 _BUSY = (
     "A profiler of TensorFlow is already active in this process (a TensorBoard callback with `profile_batch`, a "
@@ -90,7 +89,7 @@ class XPlaneCollector:
             if not files:
                 msg = f"no .xplane.pb file was written below {self._logdir}"
                 raise OSError(msg)
-        with suppress(DecodeError):  # a damaged file is for the normaliser to tell
+        with suppress(*DAMAGED):  # a damaged file is for the normaliser to tell
             self.applied = applied_levels(files[0])
         return files
 

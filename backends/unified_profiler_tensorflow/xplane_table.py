@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.schema import EventTable
 from unified_profiler.spi import NativeCapture
-from unified_profiler_tensorflow.protobuf import message_classes
+from unified_profiler_tensorflow.protobuf import DAMAGED, message_classes
 from unified_profiler_tensorflow.xplane import Space, open_space
 from unified_profiler_tensorflow.xplane_hlo import Programs
 from unified_profiler_tensorflow.xplane_lanes import Lanes
@@ -62,7 +60,7 @@ def read_xplane(
             describer = Describer.of(programs, (saying.stats for saying in rows.sayings))
             table = Mapping(rows, describer, sessions).table(space.hosts[0] if space.hosts else None)
             return table, _said(space, programs)
-    except DecodeError as error:
+    except DAMAGED as error:
         msg = (
             f"{path} is damaged: what it says about an event or a program cannot be decoded ({error}). Record it again."
         )

@@ -1,12 +1,14 @@
 """From the tables of several recorders and the facade's own spans to the one table of a trace.
 
 The facade's spans are timed by another clock than the native events. Where a border of such a span cuts a native
-event, the border moves to that event's nearer edge: native numbers are never changed.
+event, the border moves to an edge of that event: native numbers are never changed. For a region it is the nearer edge;
+an event that a step ends in, as a hook of the optimizer does, belongs to the step in which it began.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ def assemble(
     native: Sequence[EventTable],
     *,
     own: EventTable | None = None,
+    end_ns: int | None = None,
     cycle: int = 0,
     rank: int | None = None,
     host: str | None = None,
@@ -30,13 +33,14 @@ def assemble(
     Args:
         native: Tables from normalisers.
         own: Steps and regions timed by the facade. If it holds steps, those of the native profilers become regions.
+        end_ns: When the facade ended recording.
         cycle: Number of the cycle.
         rank: Rank of events whose native profiler did not tell it.
         host: Machine of events whose native profiler did not tell it.
     """
     events = _concat(native)
     if own is not None and len(own):
-        own = _snap(own, events)
+        own = _snap(own, events, end_ns)
         if of_kind(own, Kind.STEP).any():
             events = _steps_to_regions(events)
         events = _concat([own, events])
@@ -57,9 +61,10 @@ def _concat(tables: Sequence[EventTable]) -> EventTable:
     return pa.concat_tables(plain).unify_dictionaries().combine_chunks()
 
 
-def _snap(own: EventTable, events: EventTable) -> EventTable:
+def _snap(own: EventTable, events: EventTable, end_ns: int | None) -> EventTable:
     start = _ints(own, "start_ns").copy()
     end = start + _ints(own, "duration_ns")
+    borders = _Borders.of(own, start, end, end_ns)
     own_tid, tid = _ints(own, "tid"), _ints(events, "tid")
     begin, finish = _ints(events, "start_ns"), _ints(events, "start_ns") + _ints(events, "duration_ns")
     for thread in np.unique(own_tid):
@@ -67,10 +72,35 @@ def _snap(own: EventTable, events: EventTable) -> EventTable:
         lane = _Lane(begin[here], finish[here])
         for i in np.flatnonzero(own_tid == thread):
             first, last = int(start[i]), int(end[i])
-            start[i] = lane.nearest_edge(first, first, last)
-            end[i] = max(lane.nearest_edge(last, first, last), start[i])
+            start[i] = lane.edge(first, (first, last), int(borders.started_by[i]))
+            end[i] = max(lane.edge(last, (first, last), int(borders.ended_by[i])), start[i])
     own = _replace(own, "start_ns", pa.array(start))
     return _replace(own, "duration_ns", pa.array(end - start))
+
+
+CLOCK_SLACK_NS = 20_000
+"""By so much native clocks and the facade's may differ."""
+
+_NEARER = -1
+
+
+@dataclass(frozen=True)
+class _Borders:
+    """Up to when an event that cuts a border of a step belongs to the step before it; `_NEARER` for regions."""
+
+    started_by: Ints
+    ended_by: Ints
+
+    @classmethod
+    def of(cls, own: EventTable, start: Ints, end: Ints, end_ns: int | None) -> _Borders:
+        """Find them: the step after must still have something of its own."""
+        started_by, ended_by = np.full_like(start, _NEARER), np.full_like(end, _NEARER)
+        steps = np.flatnonzero(of_kind(own, Kind.STEP))
+        steps = steps[np.argsort(start[steps], kind="stable")]
+        started_by[steps] = end[steps]
+        ended_by[steps[:-1]] = end[steps[1:]]
+        ended_by[steps[-1:]] = np.maximum(end[steps[-1:]], end_ns or 0) + CLOCK_SLACK_NS
+        return cls(started_by, ended_by)
 
 
 class _Lane:
@@ -81,19 +111,22 @@ class _Lane:
         self.start, self.end = start[order], end[order]
         self.latest_end = np.maximum.accumulate(self.end) if len(order) else self.end
 
-    def nearest_edge(self, moment: int, span_start: int, span_end: int) -> int:
-        """Return the moment, or the nearer edge of the widest event that it cuts and that does not hold the span."""
+    def edge(self, moment: int, span: tuple[int, int], until: int) -> int:
+        """Return a border of a span, or the edge that it moves to of the widest event that cuts it."""
         before = int(np.searchsorted(self.start, moment, side="left"))
         if not before or self.latest_end[before - 1] <= moment:
             return moment
         first = int(np.searchsorted(self.latest_end[:before], moment, side="right"))
         start, end = self.start[first:before], self.end[first:before]
-        cut = (end > moment) & ~((start <= span_start) & (end >= span_end))
+        cut = (end > moment) & ~((start <= span[0]) & (end >= span[1]))
         if not cut.any():
             return moment
         widest = int(np.argmax(np.where(cut, end - start, -1)))
         left, right = int(start[widest]), int(end[widest])
-        return left if moment - left < right - moment else right
+        nearer = left if moment - left < right - moment else right
+        if until == _NEARER or moment - left <= CLOCK_SLACK_NS:
+            return nearer
+        return right if right <= until else left
 
 
 def _steps_to_regions(events: EventTable) -> EventTable:

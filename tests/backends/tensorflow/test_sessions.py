@@ -57,8 +57,8 @@ def test_a_run_is_traced_with_its_nodes(net: Any, record: Any) -> None:
 def test_one_capture_holds_both_what_xplane_and_what_the_session_recorded(net: Any, record: Any) -> None:
     capture = record(net.run)
     xplane, run = capture.files
-    plane = xplane_pb2.XSpace.FromString(xplane.read_bytes()).planes[0]
-    seen = {plane.event_metadata[event.metadata_id].name for line in plane.lines for event in line.events}
+    planes = xplane_pb2.XSpace.FromString(xplane.read_bytes()).planes
+    seen = {p.event_metadata[event.metadata_id].name for p in planes for line in p.lines for event in line.events}
     assert "multiply:MatMul" in seen
     assert "multiply" in nodes(v1.RunMetadata.FromString(run.read_bytes()))
 
