@@ -91,7 +91,7 @@ $(WHEEL): $(SOURCES) | $(TOOLS)
 
 $(ENVIRONMENT): pyproject.toml constraints.txt | $(WHEEL)
 	@echo "Installing $(EXTRAS) into $(VENV); the first time this takes a few minutes"
-	$(PIP) install --quiet --constraint constraints.txt "$$(echo build/wheel/*.whl)[$(EXTRAS)]"
+	$(PIP) install --quiet --no-compile --constraint constraints.txt "$$(echo build/wheel/*.whl)[$(EXTRAS)]"
 	@touch $@
 
 $(TEST_TOOLS): pyproject.toml constraints.txt | $(ENVIRONMENT)
