@@ -8,6 +8,7 @@ no RunMetadata.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import sys
@@ -51,6 +52,10 @@ _LOWERED = (
 )
 
 
+_MOST_HELD = 64
+"""Runs are written when recording ends, so as not to disturb them; but no more than these are kept in memory."""
+
+
 class SessionCollector:
     """Traces the runs of one cycle and writes each to a file of its own.
 
@@ -75,6 +80,7 @@ class SessionCollector:
         self._report = report
         self._lock = threading.Lock()
         self._under_way = 0
+        self._held: list[tuple[Path, Any]] = []
         self._patches: list[MethodPatch] = []
         self._keras_before: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 
@@ -117,15 +123,18 @@ class SessionCollector:
         if under_way:
             self._report(f"{under_way} run(s) of sessions were under way when recording ended: not recorded.")
         try:
+            self._write_held()
             if self.entries:
                 (self._folder / INDEX_NAME).write_text(json.dumps(self.entries), encoding="utf-8")
         except OSError as error:
-            self._report(f"The index of {len(self.entries)} runs of sessions was not written: {error}")
-        return tuple(self._folder / entry["file"] for entry in self.entries)
+            self._report(f"Some of {len(self.entries)} runs of sessions were not written: {error}")
+        files = [self._folder / entry["file"] for entry in self.entries]
+        return tuple(file for file in files if file.exists())
 
     def discard(self) -> None:
         """Put everything back as it was."""
         self.recording = False
+        self._held.clear()
         self._undo()
 
     def options_for(self, given: Any) -> Any:
@@ -151,11 +160,10 @@ class SessionCollector:
             self._under_way -= 1
 
     def keep(self, metadata: Any, graph: Any, *, step: int | None, start_ns: int) -> None:
-        """Write down a run that ended well, at once: a cycle of a large model would fill the memory."""
+        """Keep a run that ended well. A metadata object of the user's is copied: they may use it again."""
         end_ns = time.time_ns()
         if not self.recording or not any(device.node_stats for device in metadata.step_stats.dev_stats):
             return  # armed only, or nothing had to be computed
-        content = metadata.SerializeToString()
         entry = {
             "graph": getattr(graph, GRAPH_NAME, None),
             "step": step,
@@ -168,9 +176,16 @@ class SessionCollector:
             if not self.recording:
                 return
             file = self._folder / f"run-{len(self.entries):05}.pb"
-            self._folder.mkdir(exist_ok=True)
-            file.write_bytes(content)
             self.entries.append({"file": file.name, **entry})
+            self._held.append((file, metadata))
+            if len(self._held) >= _MOST_HELD:
+                self._write_held()
+
+    def _write_held(self) -> None:
+        held, self._held = self._held, []
+        for file, metadata in held:
+            self._folder.mkdir(exist_ok=True)
+            file.write_bytes(metadata.SerializeToString())
 
     def failed(self, error: Exception) -> None:
         """Tell that a run could not be traced; it is made all the same."""
@@ -237,6 +252,7 @@ class _Traced:
     def __init__(self, collector: SessionCollector, graph: Callable[[], Any], options: Any, metadata: Any) -> None:
         self.options, self.metadata = options, metadata
         self._collector = collector
+        self._theirs = metadata is not None
         self._graph = graph
         self._step = collector.step
         self._start_ns: int | None = None
@@ -255,7 +271,8 @@ class _Traced:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         try:
             if kind is None and self._start_ns is not None:
-                self._collector.keep(self.metadata, self._graph(), step=self._step, start_ns=self._start_ns)
+                metadata = copy.copy(self.metadata) if self._theirs else self.metadata
+                self._collector.keep(metadata, self._graph(), step=self._step, start_ns=self._start_ns)
         except Exception as failure:  # noqa: BLE001  the user's run has ended well
             self._collector.failed(failure)
         finally:

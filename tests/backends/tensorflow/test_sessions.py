@@ -219,7 +219,7 @@ def test_a_run_that_cannot_be_written_down_gives_its_result(net: Any, record: An
     capture = record(lambda: results.append(net.run(net.loss)))
     assert results == [net.run(net.loss)]
     (problem,) = capture.details["problems"]
-    assert "was not recorded: FileExistsError" in problem
+    assert "1 runs of sessions were not written" in problem
     assert len(capture.files) == 1
 
 
