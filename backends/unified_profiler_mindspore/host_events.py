@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.columns import text
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind, Layer, empty_table, event_table
 from unified_profiler_mindspore.canonical import lookup
-from unified_profiler_mindspore.columns import encoded, text
 from unified_profiler_mindspore.files import DETAILS, LAUNCHES, MEMORY, SHAPES, framework_files, rank_of
 from unified_profiler_mindspore.lanes import lanes_of
 from unified_profiler_mindspore.launches import (
@@ -109,9 +109,13 @@ def _canonical(launched: Ints, nodes: Sequence[Node]) -> dict[str, Any]:
         origins.append(cases[case])
     return {
         "op": text(launched, [table.op(node) for node in nodes]),
-        "origin": encoded(origins),
-        "direction": encoded(found),
+        "origin": _encoded(origins),
+        "direction": _encoded(found),
     }
+
+
+def _encoded(values: Sequence[str | None]) -> pa.DictionaryArray:
+    return pa.array(values, pa.string()).dictionary_encode()
 
 
 def _shapes(launches: Launches, path: Path | None) -> tuple[pa.Array | None, str | None]:
@@ -128,7 +132,7 @@ def _shapes(launches: Launches, path: Path | None) -> tuple[pa.Array | None, str
     for place, (number, (name, _)) in enumerate(zip(launches.node.tolist(), rows, strict=True)):
         if name and name != own_names[number]:
             return None, f"left out: launch {place} is {own_names[number]}, but {name} in {path.name}"
-    return encoded([shapes for _, shapes in rows]), None
+    return _encoded([shapes for _, shapes in rows]), None
 
 
 def _memory(record: MemoryRecord, place: Mapping[str, Any]) -> EventTable:

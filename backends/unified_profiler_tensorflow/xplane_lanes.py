@@ -17,9 +17,9 @@ from enum import Enum, auto
 import numpy as np
 
 from unified_profiler.model.nesting import FIRST_LANE, Ints
+from unified_profiler.model.tree import Flags
 from unified_profiler.spi import NativeCapture
 from unified_profiler_tensorflow.xplane import Line, Plane
-from unified_profiler_tensorflow.xplane_columns import Flags
 
 BESIDE = FIRST_LANE >> 1
 """Added to the number of a lane: the lane beside it."""

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.columns import Index, encode
 from unified_profiler.model.nesting import Ints
 from unified_profiler_tensorflow.xplane import Plane, Space, Stats, columns_of
-from unified_profiler_tensorflow.xplane_columns import Index, encode
 from unified_profiler_tensorflow.xplane_lanes import Lane, Lanes, LaneSort
 from unified_profiler_tensorflow.xplane_left_out import left_out
 

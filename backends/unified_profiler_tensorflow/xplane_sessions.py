@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Layer
-from unified_profiler_tensorflow.xplane_columns import Flags
+from unified_profiler.model.tree import Flags
 
 Node = tuple[str, str]
 """Path and type."""

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
+
+from unified_profiler.model.columns import Index, encode
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -71,19 +72,6 @@ class CpuArgs(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True)
     python_module: int | None = msgspec.field(default=None, name="Python module id")
 
 
-class Index(dict[Any, int]):
-    """Numbers every distinct value once, in the order of appearance."""
-
-    def __missing__(self, key: Any) -> int:
-        """Give a new value the next number."""
-        self[key] = number = len(self)
-        return number
-
-    def codes(self, values: Sequence[Any]) -> Codes:
-        """Return the number of each value."""
-        return np.fromiter(map(self.__getitem__, values), np.int32, len(values))
-
-
 @dataclass
 class ArgsReader:
     """Turns args into numbers, keeping every distinct JSON value once for the whole file."""
@@ -99,11 +87,11 @@ class ArgsReader:
         """Read args that are all of the usual kind."""
         columns: Columns = {
             "sequence_id": np.fromiter([a.sequence for a in args], np.int64, len(args)),
-            "forward": self.forward.codes([a.forward_thread for a in args]),
+            "forward": self.forward.codes([a.forward_thread for a in args], np.int32),
         }
         if [a.types for a in args].count(_ABSENT) < len(args):
             joined = [_BETWEEN.join((a.shapes, a.types, a.strides, a.concrete)) for a in args]
-            columns["inputs"] = self.inputs.codes(joined)
+            columns["inputs"] = self.inputs.codes(joined, np.int32)
         return columns
 
     def read_any(self, args: Sequence[Mapping[str, Any]]) -> Columns:
@@ -120,7 +108,7 @@ class ArgsReader:
             rests.append(msgspec.json.encode(rest))
             inputs.append(_BETWEEN.join([msgspec.json.encode(found[key]) if key in found else b"" for key in INPUTS]))
         columns: Columns = {name: np.array(values, np.int64) for name, values in numbers.items()}
-        return columns | {"inputs": self.inputs.codes(inputs), "rest": self.rest.codes(rests)}
+        return columns | {"inputs": self.inputs.codes(inputs, np.int32), "rest": self.rest.codes(rests, np.int32)}
 
     def input_texts(self, part: int) -> list[str | None]:
         """Return one of `INPUTS` for each number of `inputs`, as compact JSON."""
@@ -137,12 +125,6 @@ class ArgsReader:
             values = [part[number - 1] if number else None for part, number in zip(parts, place, strict=True)]
             texts.append(_attribute_text(*values))
         return codes, texts
-
-
-def encode(values: Ints) -> tuple[Ints, Ints]:
-    """Number the distinct values in the order of appearance; return the number of each, and the values."""
-    encoded = pa.array(values).dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_numpy()
 
 
 def _attribute_text(inputs: bytes | None, forward: int | None, rest: bytes | None) -> str | None:

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from unified_profiler.model.columns import Index
 from unified_profiler.model.nesting import Ints
-from unified_profiler_torch.args import MISSING, Index
-from unified_profiler_torch.tree import Flags, Tree
+from unified_profiler.model.tree import Flags, Tree
+from unified_profiler_torch.args import MISSING
 
 if sys.version_info >= (3, 11):
     import tomllib

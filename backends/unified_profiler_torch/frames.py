@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from unified_profiler.model.nesting import Ints
-from unified_profiler_torch.tree import Flags, Tree
+from unified_profiler.model.tree import Flags, Tree
 
 
 def cutting_frames(start: Ints, end: Ints, tid: Ints, frames: Flags, annotations: Flags) -> Flags:

@@ -10,18 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from unified_profiler.model.columns import Index, encode, text
 from unified_profiler.model.nesting import FIRST_LANE, Ints
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
-from unified_profiler_torch.args import COLUMN_INPUTS, INPUTS, MISSING, Index, encode
+from unified_profiler.model.tree import Flags, Tree
+from unified_profiler_torch.args import COLUMN_INPUTS, INPUTS, MISSING
 from unified_profiler_torch.canonical import DIRECTIONS, canonicalise
 from unified_profiler_torch.categories import DEVICE_TYPES, NameClass, accelerator, classify_name, meaning, step_number
-from unified_profiler_torch.columns import nanoseconds, numbers, text
+from unified_profiler_torch.columns import nanoseconds, numbers
 from unified_profiler_torch.flops import flops_of
 from unified_profiler_torch.frames import cutting_frames
 from unified_profiler_torch.kineto import Header
 from unified_profiler_torch.lanes import lane_numbers, thread_names
 from unified_profiler_torch.rows import Place, Rows
-from unified_profiler_torch.tree import Flags, Tree
 
 FRAME_LANE = FIRST_LANE >> 1
 """Added to a thread's id: the lane of those of its Python frames that cut an annotation."""

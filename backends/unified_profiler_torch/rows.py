@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unified_profiler.errors import TraceFormatError
-from unified_profiler_torch.args import MISSING, NUMBERS, ArgsReader, Codes, Columns, CpuArgs, Index, Ints
+from unified_profiler.model.columns import Index
+from unified_profiler_torch.args import MISSING, NUMBERS, ArgsReader, Codes, Columns, CpuArgs, Ints
 from unified_profiler_torch.categories import is_known
 from unified_profiler_torch.kineto import Event, decode_block
 
@@ -113,7 +114,7 @@ class Rows:
 
     def _places(self, events: Sequence[Event] | Sequence[CpuEvent]) -> tuple[Codes, npt.NDArray[np.int8]]:
         """Return the place of each event and what is to be done with it."""
-        place = self.places_index.codes([(e.ph, e.cat, e.pid, e.tid) for e in events])
+        place = self.places_index.codes([(e.ph, e.cat, e.pid, e.tid) for e in events], np.int32)
         roles = np.array([_role(phase, category, pid) for phase, category, pid, _ in self.places_index], np.int8)
         return place, roles[place]
 
@@ -136,7 +137,7 @@ class Rows:
     def _outline(self, events: Sequence[Event] | Sequence[CpuEvent], place: Codes) -> Columns:
         return {
             "place": place,
-            "name": self.names.codes([e.name for e in events]),
+            "name": self.names.codes([e.name for e in events], np.int32),
             "ts": np.fromiter([e.ts for e in events], np.float64, len(events)),
             "dur": np.fromiter([e.dur for e in events], np.float64, len(events)),
         }

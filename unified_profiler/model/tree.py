@@ -53,6 +53,13 @@ class Tree:
             found[rows] = np.where(above >= 0, above, here) if outermost else np.where(here >= 0, here, above)
         return found
 
+    def nearest(self, rows: Ints, wanted: Flags) -> Ints:
+        """Return the closest wanted event that encloses each of the rows, -1 for none."""
+        found = self.parent[rows]
+        while len(climbing := np.flatnonzero((found >= 0) & ~wanted[found])):
+            found[climbing] = self.parent[found[climbing]]
+        return found
+
     def paths(self, links: Flags, names: Ints, texts: Sequence[str], *, separator: str) -> tuple[Ints, list[str]]:
         """Return for each event the path of the links that enclose it, itself included, as numbers and their texts."""
         path = np.full(len(links), -1, np.int64)

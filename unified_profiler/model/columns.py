@@ -1,0 +1,49 @@
+"""Columns of codes and texts, built without a Python object per event: for normalisers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from unified_profiler.model.nesting import Ints
+
+
+class Index(dict[Any, int]):
+    """Numbers every distinct value once, in the order of appearance."""
+
+    def __missing__(self, key: Any) -> int:
+        """Give a new value the next number."""
+        self[key] = number = len(self)
+        return number
+
+    def codes(self, values: Iterable[Any], kind: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
+        """Return the number of each value."""
+        return np.fromiter(map(self.__getitem__, values), kind)
+
+
+def encode(values: Ints) -> tuple[Ints, Ints]:
+    """Number the distinct values in the order of appearance; return the number of each, and the values."""
+    encoded = pa.array(values).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_numpy()
+
+
+def text(codes: npt.NDArray[Any], texts: Iterable[str | None]) -> pa.DictionaryArray | None:
+    """Build a text column; codes below 0 and texts that are None become null. A column without any text is None."""
+    distinct = Index()
+    lookup = np.array([-1 if value is None else distinct[value] for value in texts] + [-1], np.int32)
+    if not distinct:
+        return None
+    indices = lookup[codes]
+    column = with_nulls(indices, indices < 0)
+    return None if column is None else pa.DictionaryArray.from_arrays(column, pa.array(list(distinct), pa.string()))
+
+
+def with_nulls(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> pa.Array | None:
+    """Build a column of which some values are missing; a column without any value is None."""
+    if not missing.any():
+        return pa.array(values)
+    return None if missing.all() else pa.array(values, mask=missing)
