@@ -16,6 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -122,14 +123,14 @@ class SessionCollector:
         self._undo()
         if under_way:
             self._report(f"{under_way} run(s) of sessions were under way when recording ended: not recorded.")
+        self._write_held()
+        self.entries = [entry for entry in self.entries if (self._folder / entry["file"]).exists()]
         try:
-            self._write_held()
             if self.entries:
                 (self._folder / INDEX_NAME).write_text(json.dumps(self.entries), encoding="utf-8")
         except OSError as error:
-            self._report(f"Some of {len(self.entries)} runs of sessions were not written: {error}")
-        files = [self._folder / entry["file"] for entry in self.entries]
-        return tuple(file for file in files if file.exists())
+            self._report(f"The index of {len(self.entries)} runs of sessions was not written: {error}")
+        return tuple(self._folder / entry["file"] for entry in self.entries)
 
     def discard(self) -> None:
         """Put everything back as it was."""
@@ -183,9 +184,18 @@ class SessionCollector:
 
     def _write_held(self) -> None:
         held, self._held = self._held, []
-        for file, metadata in held:
+        if not held:
+            return
+        written = 0
+        try:
             self._folder.mkdir(exist_ok=True)
-            file.write_bytes(metadata.SerializeToString())
+            for file, metadata in held:
+                file.write_bytes(metadata.SerializeToString())
+                written += 1
+        except OSError as error:
+            self._report(f"{len(held) - written} runs of sessions were not written: {error}")
+            with suppress(OSError):
+                held[written][0].unlink(missing_ok=True)  # the one that was cut off
 
     def failed(self, error: Exception) -> None:
         """Tell that a run could not be traced; it is made all the same."""

@@ -19,6 +19,7 @@ from tensorflow.python.client.session import BaseSession
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from unified_profiler.spi import NativeCapture, RecordOptions
+from unified_profiler_tensorflow import session_collector
 from unified_profiler_tensorflow.recorder import TensorFlowRecorder
 
 v1 = tf.compat.v1
@@ -61,6 +62,14 @@ def test_one_capture_holds_both_what_xplane_and_what_the_session_recorded(net: A
     seen = {p.event_metadata[event.metadata_id].name for p in planes for line in p.lines for event in line.events}
     assert "multiply:MatMul" in seen
     assert "multiply" in nodes(v1.RunMetadata.FromString(run.read_bytes()))
+
+
+def test_more_runs_than_are_held_in_memory_are_all_kept(net: Any, record: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_collector, "_MOST_HELD", 2)
+    capture = record(lambda: [net.run() for _ in range(5)])
+    files = [file.name for file in capture.files if file.suffix == ".pb" and "run-" in file.name]
+    assert files == list(capture.details["runs"]) == [f"run-{number:05}.pb" for number in range(5)]
+    assert all("multiply" in nodes(v1.RunMetadata.FromString(file.read_bytes())) for file in capture.files[1:])
 
 
 def test_what_is_known_of_each_run_is_in_the_capture_and_beside_its_files(net: Any, tmp_path: Path) -> None:
