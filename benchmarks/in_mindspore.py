@@ -6,28 +6,24 @@ import contextlib
 import io
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 
 import mindspore as ms
 from mindspore import nn, ops
 
 import unified_profiler as up
-from benchmarks.figures import Figure, interleaved, seconds
-
-STEPS = 20
-ROUNDS = 15
+from benchmarks.figures import Figure, off_against_none, seconds
 
 
 def measure() -> list[Figure]:
     """Measure everything, in one process."""
     step = _training()
-    off, without = interleaved(lambda: _under(up.Profiler(level=0), step), lambda: _loop(step), rounds=ROUNDS)
+    off = off_against_none(step, steps=2000)
     ours = statistics.median(_ours(step) for _ in range(5))
     theirs = statistics.median(_theirs(step) for _ in range(3))
     note = f"ours {ours * 1e3:.1f} ms, theirs {theirs * 1e3:.0f} ms"
     return [
-        Figure(name="mindspore: level 0 / no profiler", value=off / without, unit="x", at_most=1.01),
+        Figure(name="mindspore: level 0 / no profiler", value=off, unit="x", at_most=1.01),
         Figure(name="mindspore: stop and analyse() / ours", value=theirs / ours, unit="x", at_least=50, note=note),
     ]
 
@@ -67,19 +63,3 @@ def _theirs(step: Callable[[], None]) -> float:
         for _ in range(2):
             step()
         return seconds(profiler.stop)
-
-
-def _under(profiler: up.Profiler, step: Callable[[], None]) -> float:
-    with profiler:
-        return _loop(step, profiler.step)
-
-
-def _loop(step: Callable[[], None], mark: Callable[[], object] = lambda: None) -> float:
-    """Return what a step takes: the lower quartile, since everything that disturbs a step makes it longer."""
-    taken = []
-    for _ in range(STEPS):
-        start = time.perf_counter()
-        step()
-        mark()
-        taken.append(time.perf_counter() - start)
-    return statistics.quantiles(taken, n=4)[0]

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # else the processor decides which kernels TensorFlow takes
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _temporary_files_of_this_run_only(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:

@@ -96,9 +96,10 @@ class Cycle:
     def _each(self, verb: str, *arguments: int) -> None:
         for pair in list(self._recorders):
             backend, recorder = pair
-            with self._guard(backend, verb) as outcome:
+            try:
                 getattr(recorder, verb)(*arguments)
-            if outcome.failed:
+            except Exception as error:  # noqa: BLE001  no `with` of a guard: this is on the way of every recorded step
+                self._faults.report(backend.name, verb, error, cycle=self.number, step=self.step)
                 self._recorders.remove(pair)
                 self._discard(backend, recorder)
 

@@ -302,7 +302,10 @@ class Profiler:
         with self._lock:
             self._steps.ends.append(now)
             following = self._slot_of(len(self._steps))
-            if self._execution.busy or following.phase is not self._slot.phase:
+            if following == self._slot and following.phase is Phase.RECORD:
+                self._execution.mark_step()
+                self._raise_if_strict()
+            elif self._execution.busy or following.phase is not self._slot.phase:
                 self._go_to(following)
                 self._raise_if_strict()
             else:

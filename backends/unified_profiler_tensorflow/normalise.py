@@ -6,7 +6,7 @@ Works without TensorFlow. What is left out of XPlane files is in `xplane_left_ou
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.schema import EventTable
+from unified_profiler.model.schema import EventTable, empty_table
 from unified_profiler.spi import NativeCapture
 from unified_profiler_tensorflow import run_metadata, timeline
 from unified_profiler_tensorflow.xplane import looks_like_xplane
@@ -37,6 +37,8 @@ class TensorFlowNormaliser:
 
     def normalise(self, capture: NativeCapture) -> EventTable:
         """Return all events of the capture; what is said about it as a whole is the schema metadata `native`.
+
+        A capture without files is that of a program which built graphs and ran none of them: no events.
 
         Raises:
             TraceFormatError: A file is damaged, empty or of another kind.
@@ -76,16 +78,16 @@ class _Sources:
     other_runs: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, files: Iterable[Path]) -> _Sources:
+    def of(cls, files: Sequence[Path]) -> _Sources:
         """Sort them.
 
         Raises:
-            TraceFormatError: There are none, or a directory without any.
+            TraceFormatError: A directory has none.
         """
         sources = cls()
         for file in files:
             sources._add(file)
-        if not (sources.profiles or sources.sessions or sources.timelines):
+        if files and not (sources.profiles or sources.sessions or sources.timelines):
             found = [str(file) for file in files]
             msg = f"There is nothing of TensorFlow's in {found}: expected `*{SUFFIX}` files or RunMetadata."
             raise TraceFormatError(msg)
@@ -133,4 +135,6 @@ def _said(table: EventTable) -> dict[str, Any]:
 
 def _join(tables: list[EventTable]) -> EventTable:
     plain = [table.replace_schema_metadata(None) for table in tables]
-    return plain[0] if len(plain) == 1 else pa.concat_tables(plain).unify_dictionaries().combine_chunks()
+    if len(plain) < 2:
+        return plain[0] if plain else empty_table()
+    return pa.concat_tables(plain).unify_dictionaries().combine_chunks()

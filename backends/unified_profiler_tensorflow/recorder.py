@@ -1,7 +1,9 @@
 """TensorFlowRecorder: drives TensorFlow's two native profilers through one cycle.
 
-XPlane records the whole process; RunMetadata records the runs of v1 sessions, with the memory and the output shapes
-that XPlane does not have. Each may fail without the other: what is missing then is said in the capture's problems.
+RunMetadata records the runs of v1 sessions, with the memory and the output shapes that XPlane does not have; XPlane
+records the whole process. A program that builds graphs gets all its operators from RunMetadata: there XPlane, which
+would slow the runs down a second time, is left out unless it is asked for what only it can tell. Each may fail without
+the other: what is missing then is said in the capture's problems.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from unified_profiler_tensorflow.xplane_collector import XPlaneCollector, python
 logger = logging.getLogger("unified_profiler")
 
 _SESSIONS_ONLY = "Of TensorFlow only the runs of v1 sessions are recorded."
+_EAGER_SINCE = "Recording began in a graph, so that only runs of sessions were recorded; {since}. {remedy}"
+_REMEDY = "To record eager operators from the beginning, start the Profiler outside `with graph.as_default():`."
 
 
 class _State(Enum):
@@ -51,6 +55,7 @@ class TensorFlowRecorder:
         self._state = _State.NEW
         self._xplane = XPlaneCollector(options, workdir / "xplane")
         self._sessions = SessionCollector(workdir / "run_metadata", self._report)
+        self._accelerated = self._xplane_tried = False
         self._errors: list[BackendError] = []
         self._problems: list[str] = []
         self._threads: dict[int, tuple[int, str]] = {}
@@ -65,8 +70,10 @@ class TensorFlowRecorder:
         """
         self._expect(_State.NEW, "arm")
         self._xplane.warm_up()
+        self._accelerated = any(device.device_type != "CPU" for device in tf.config.list_physical_devices())
         with self._on_its_own("The runs of v1 sessions are not recorded."):
             self._sessions.arm()
+        self._sessions.xplane_ours = self._whole_process()
         self._state = _State.ARMED
 
     def start(self) -> None:
@@ -83,9 +90,8 @@ class TensorFlowRecorder:
         self._thread, self._threads = threading.get_native_id(), python_threads()
         self._start_ns = time.time_ns()
         self._sessions.start()
-        with self._on_its_own(_SESSIONS_ONLY):
-            self._xplane.start()
-        self._sessions.xplane_ours = self._xplane.active
+        if self._whole_process():
+            self._start_xplane()
         if not self._sessions.armed and not self._xplane.active:
             raise self._errors[-1]
 
@@ -95,6 +101,10 @@ class TensorFlowRecorder:
             return
         self._sessions.step = step
         self._close_step()
+        if self._became_eager():
+            self._start_xplane()
+            since = f"from step {step} on the whole process is, since the program executes eagerly"
+            self._report(_EAGER_SINCE.format(since=since, remedy=_REMEDY))
         if self._options.keep_native:
             self._step = tf.profiler.experimental.Trace("ProfilerStep", step_num=step, _r=1)
             self._step.__enter__()
@@ -113,8 +123,11 @@ class TensorFlowRecorder:
         stop_ns = time.time_ns()
         self._state = _State.DONE
         self._close_step()
+        if self._became_eager():
+            since = "it ended outside, and what was executed eagerly in between, if anything, is missing"
+            self._report(_EAGER_SINCE.format(since=since, remedy=_REMEDY))
         files = (*self._stop_xplane(), *self._sessions.stop())
-        if not files:
+        if not files and self._errors:
             raise self._errors[-1]
         self._report_missing_memory()
         return NativeCapture(
@@ -140,6 +153,20 @@ class TensorFlowRecorder:
             with suppress(Exception):
                 let_go()
 
+    def _whole_process(self) -> bool:
+        """Say whether XPlane is needed: for more than runs of sessions, or for more than RunMetadata tells of them."""
+        asked = self._options.record_shapes or self._options.with_stack or bool(self._options.native_options)
+        return asked or self._accelerated or not self._sessions.armed or tf.executing_eagerly()
+
+    def _became_eager(self) -> bool:
+        return not self._xplane_tried and tf.executing_eagerly()
+
+    def _start_xplane(self) -> None:
+        self._xplane_tried = True
+        with self._on_its_own(_SESSIONS_ONLY):
+            self._xplane.start()
+        self._sessions.xplane_ours = self._xplane.active
+
     def _stop_xplane(self) -> tuple[Path, ...]:
         files: tuple[Path, ...] = ()
         if self._xplane.started:
@@ -150,7 +177,7 @@ class TensorFlowRecorder:
         return files
 
     def _report_missing_memory(self) -> None:
-        if self._options.profile_memory and not self._sessions.entries and not tf.config.list_physical_devices("GPU"):
+        if self._options.profile_memory and not self._sessions.entries and not self._accelerated:
             self._report("Memory is not recorded: on the processor TensorFlow tells it for v1 sessions only; none ran.")
 
     def _close_step(self) -> None:

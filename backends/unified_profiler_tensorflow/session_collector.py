@@ -1,9 +1,8 @@
 """SessionCollector: the RunMetadata of every run of a v1 session, through one recording.
 
-Runs are traced wherever they are called from: `Session.run`, `Tensor.eval`, monitored sessions, callables made with a
-`feed_list`, and tf_keras in graph mode. Not traced, because TensorFlow takes their options when they are made and not
-when they are called: `Session.make_callable` without `feed_list`, and `Session.partial_run`. A run that raises leaves
-no RunMetadata.
+Runs are traced wherever they are called from: `Session.run`, `Tensor.eval`, monitored sessions, callables, and tf_keras
+in graph mode. Not traced, because TensorFlow has no RunMetadata for it: `Session.partial_run`. A run that raises leaves
+none either.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
@@ -34,6 +33,11 @@ INDEX_NAME = "runs.json"
 
 GRAPH_NAME = "_unified_profiler_name"
 """Attribute of a `tf.Graph`: the name a user gave to it."""
+
+_RUN_OF_CALLABLES = "_call_tf_sessionrun"
+"""What callables without feeds call; `run` calls it too, but then with the options it was given."""
+
+_C_INTERFACE = "tensorflow.python.client.pywrap_tf_session"
 
 _KERAS_MODULE = "tf_keras.src.backend"
 _KERAS_CALLABLE = (
@@ -52,6 +56,10 @@ _LOWERED = (
     "SOFTWARE_TRACE instead."
 )
 
+_PARTIAL = (
+    "A partial run of a session was not recorded: TensorFlow does not trace them. XPlane sees their operators: ask for "
+    'it with `native_options={"tensorflow": {"host_tracer_level": 2}}`.'
+)
 
 _MOST_HELD = 64
 """Runs are written when recording ends, so as not to disturb them; but no more than these are kept in memory."""
@@ -81,7 +89,7 @@ class SessionCollector:
         self._report = report
         self._lock = threading.Lock()
         self._under_way = 0
-        self._held: list[tuple[Path, Any]] = []
+        self._held: list[_Run] = []
         self._patches: list[MethodPatch] = []
         self._keras_before: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 
@@ -97,6 +105,9 @@ class SessionCollector:
             from tensorflow.python.client.session import BaseSession
 
             self._patches.append(MethodPatch(BaseSession, "run", self._session_run))
+            self._patches.append(MethodPatch(BaseSession, "partial_run", self._partial_run))
+            if _RUN_OF_CALLABLES in vars(BaseSession) and _C_INTERFACE in sys.modules:
+                self._patches.append(MethodPatch(BaseSession, _RUN_OF_CALLABLES, self._callable_run))
         except (ImportError, KeyError) as error:
             msg = (
                 f"TensorFlow {tf.__version__} runs its v1 sessions in a place that this version of unified-profiler "
@@ -124,7 +135,6 @@ class SessionCollector:
         if under_way:
             self._report(f"{under_way} run(s) of sessions were under way when recording ended: not recorded.")
         self._write_held()
-        self.entries = [entry for entry in self.entries if (self._folder / entry["file"]).exists()]
         try:
             if self.entries:
                 (self._folder / INDEX_NAME).write_text(json.dumps(self.entries), encoding="utf-8")
@@ -162,40 +172,36 @@ class SessionCollector:
 
     def keep(self, metadata: Any, graph: Any, *, step: int | None, start_ns: int) -> None:
         """Keep a run that ended well. A metadata object of the user's is copied: they may use it again."""
-        end_ns = time.time_ns()
-        if not self.recording or not any(device.node_stats for device in metadata.step_stats.dev_stats):
-            return  # armed only, or nothing had to be computed
-        entry = {
-            "graph": getattr(graph, GRAPH_NAME, None),
-            "step": step,
-            "start_ns": start_ns,
-            "end_ns": end_ns,
-            "thread": threading.get_native_id(),
-            "pid": os.getpid(),
-        }
+        run = _Run(
+            metadata, getattr(graph, GRAPH_NAME, None), step, start_ns, time.time_ns(), threading.get_native_id()
+        )
         with self._lock:
             if not self.recording:
-                return
-            file = self._folder / f"run-{len(self.entries):05}.pb"
-            self.entries.append({"file": file.name, **entry})
-            self._held.append((file, metadata))
+                return  # armed only
+            self._held.append(run)
             if len(self._held) >= _MOST_HELD:
                 self._write_held()
 
     def _write_held(self) -> None:
         held, self._held = self._held, []
+        held = [run for run in held if any(device.node_stats for device in run.metadata.step_stats.dev_stats)]
         if not held:
-            return
-        written = 0
+            return  # nothing had to be computed
+        written = len(self.entries)
         try:
             self._folder.mkdir(exist_ok=True)
-            for file, metadata in held:
-                file.write_bytes(metadata.SerializeToString())
-                written += 1
+            for run in held:
+                file = self._file_of(len(self.entries))
+                file.write_bytes(run.metadata.SerializeToString())
+                self.entries.append({"file": file.name, **run.entry()})
         except OSError as error:
-            self._report(f"{len(held) - written} runs of sessions were not written: {error}")
+            missing = len(held) - (len(self.entries) - written)
+            self._report(f"{missing} runs of sessions were not written: {error}")
             with suppress(OSError):
-                held[written][0].unlink(missing_ok=True)  # the one that was cut off
+                self._file_of(len(self.entries)).unlink(missing_ok=True)  # the one that was cut off
+
+    def _file_of(self, number: int) -> Path:
+        return self._folder / f"run-{number:05}.pb"
 
     def failed(self, error: Exception) -> None:
         """Tell that a run could not be traced; it is made all the same."""
@@ -216,6 +222,26 @@ class SessionCollector:
                 return original(session, fetches, feed_dict, options, run_metadata)
             with _Traced(self, lambda: session.graph, options, run_metadata) as traced:
                 return original(session, fetches, feed_dict, traced.options, traced.metadata)
+
+        return run
+
+    def _partial_run(self, original: Method) -> Method:
+        def partial_run(session: Any, handle: Any, fetches: Any, feed_dict: Any = None) -> Any:
+            if self.recording and not self.xplane_ours:
+                self._report(_PARTIAL)
+            return original(session, handle, fetches, feed_dict)
+
+        return partial_run
+
+    def _callable_run(self, original: Method) -> Method:
+        def run(session: Any, options: Any, feeds: Any, fetches: Any, targets: Any, run_metadata: Any) -> Any:
+            if not self.recording or options is not None or run_metadata is not None:
+                return original(session, options, feeds, fetches, targets, run_metadata)
+            with (
+                _Traced(self, lambda: session.graph, None, None) as traced,
+                _Buffers(traced) as buffers,
+            ):
+                return original(session, buffers.options, feeds, fetches, targets, buffers.metadata)
 
         return run
 
@@ -253,6 +279,23 @@ class SessionCollector:
         self._keras_before.clear()
 
 
+class _Run(NamedTuple):
+    """A run that ended well."""
+
+    metadata: Any
+    graph: str | None
+    step: int | None
+    start_ns: int
+    end_ns: int
+    thread: int
+
+    def entry(self) -> dict[str, Any]:
+        """Return what RunMetadata does not say."""
+        entry = self._asdict()
+        del entry["metadata"]
+        return {**entry, "pid": os.getpid()}
+
+
 class _Traced:
     """One run: what it is called with instead of the user's own, and what is kept of it when it ended well.
 
@@ -287,3 +330,22 @@ class _Traced:
             self._collector.failed(failure)
         finally:
             self._collector.end()
+
+
+class _Buffers:
+    """Options and metadata of one run as TensorFlow's C interface takes them."""
+
+    def __init__(self, traced: _Traced) -> None:
+        self._native: Any = sys.modules[_C_INTERFACE]
+        self.options = self._native.TF_NewBufferFromString(traced.options.SerializeToString())
+        self.metadata = self._native.TF_NewBuffer()
+        self._message = traced.metadata
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is None:
+            self._message.ParseFromString(self._native.TF_GetBuffer(self.metadata))
+        self._native.TF_DeleteBuffer(self.metadata)
+        self._native.TF_DeleteBuffer(self.options)
