@@ -7,9 +7,7 @@ none either.
 
 from __future__ import annotations
 
-import copy
 import json
-import os
 import sys
 import threading
 import time
@@ -17,16 +15,14 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import ModuleType
+from typing import Any
 
 import tensorflow as tf
 
 from unified_profiler.errors import NativeProfilerError
 from unified_profiler_tensorflow.method_patch import Method, MethodPatch
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from unified_profiler_tensorflow.session_runs import C_INTERFACE, Buffers, Run, Traced
 
 INDEX_NAME = "runs.json"
 """Beside the files of the runs: what RunMetadata itself does not say."""
@@ -36,8 +32,6 @@ GRAPH_NAME = "_unified_profiler_name"
 
 _RUN_OF_CALLABLES = "_call_tf_sessionrun"
 """What callables without feeds call; `run` calls it too, but then with the options it was given."""
-
-_C_INTERFACE = "tensorflow.python.client.pywrap_tf_session"
 
 _KERAS_MODULE = "tf_keras.src.backend"
 _KERAS_CALLABLE = (
@@ -89,7 +83,7 @@ class SessionCollector:
         self._report = report
         self._lock = threading.Lock()
         self._under_way = 0
-        self._held: list[_Run] = []
+        self._held: list[Run] = []
         self._patches: list[MethodPatch] = []
         self._keras_before: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 
@@ -105,9 +99,9 @@ class SessionCollector:
             from tensorflow.python.client.session import BaseSession
 
             self._patches.append(MethodPatch(BaseSession, "run", self._session_run))
-            self._patches.append(MethodPatch(BaseSession, "partial_run", self._partial_run))
-            if _RUN_OF_CALLABLES in vars(BaseSession) and _C_INTERFACE in sys.modules:
-                self._patches.append(MethodPatch(BaseSession, _RUN_OF_CALLABLES, self._callable_run))
+            for name, make in (("partial_run", self._partial_run), (_RUN_OF_CALLABLES, self._callable_run)):
+                if name in vars(BaseSession) and C_INTERFACE in sys.modules:
+                    self._patches.append(MethodPatch(BaseSession, name, make))
         except (ImportError, KeyError) as error:
             msg = (
                 f"TensorFlow {tf.__version__} runs its v1 sessions in a place that this version of unified-profiler "
@@ -172,9 +166,7 @@ class SessionCollector:
 
     def keep(self, metadata: Any, graph: Any, *, step: int | None, start_ns: int) -> None:
         """Keep a run that ended well. A metadata object of the user's is copied: they may use it again."""
-        run = _Run(
-            metadata, getattr(graph, GRAPH_NAME, None), step, start_ns, time.time_ns(), threading.get_native_id()
-        )
+        run = Run(metadata, getattr(graph, GRAPH_NAME, None), step, start_ns, time.time_ns(), threading.get_native_id())
         with self._lock:
             if not self.recording:
                 return  # armed only
@@ -220,7 +212,7 @@ class SessionCollector:
         ) -> Any:
             if not self.recording:
                 return original(session, fetches, feed_dict, options, run_metadata)
-            with _Traced(self, lambda: session.graph, options, run_metadata) as traced:
+            with Traced(self, lambda: session.graph, options, run_metadata) as traced:
                 return original(session, fetches, feed_dict, traced.options, traced.metadata)
 
         return run
@@ -238,8 +230,8 @@ class SessionCollector:
             if not self.recording or options is not None or run_metadata is not None:
                 return original(session, options, feeds, fetches, targets, run_metadata)
             with (
-                _Traced(self, lambda: session.graph, None, None) as traced,
-                _Buffers(traced) as buffers,
+                Traced(self, lambda: session.graph, None, None) as traced,
+                Buffers(traced) as buffers,
             ):
                 return original(session, buffers.options, feeds, fetches, targets, buffers.metadata)
 
@@ -253,7 +245,7 @@ class SessionCollector:
             if missing or not self.armed:
                 return original(function, inputs)
             theirs = function.run_metadata
-            with _Traced(self, lambda: function.outputs[0].graph, function.run_options, theirs) as traced:
+            with Traced(self, lambda: function.outputs[0].graph, function.run_options, theirs) as traced:
                 self._trace_keras(function, traced)
                 try:
                     return original(function, inputs)
@@ -262,7 +254,7 @@ class SessionCollector:
 
         return __call__
 
-    def _trace_keras(self, function: Any, traced: _Traced) -> None:
+    def _trace_keras(self, function: Any, traced: Traced) -> None:
         """Let a function of tf_keras make a callable that traces, once, and remember the one it had."""
         function.run_metadata = traced.metadata
         if function in self._keras_before or function.run_options == traced.options:
@@ -277,75 +269,3 @@ class SessionCollector:
         for function, before in self._keras_before.items():
             vars(function).update(before)
         self._keras_before.clear()
-
-
-class _Run(NamedTuple):
-    """A run that ended well."""
-
-    metadata: Any
-    graph: str | None
-    step: int | None
-    start_ns: int
-    end_ns: int
-    thread: int
-
-    def entry(self) -> dict[str, Any]:
-        """Return what RunMetadata does not say."""
-        entry = self._asdict()
-        del entry["metadata"]
-        return {**entry, "pid": os.getpid()}
-
-
-class _Traced:
-    """One run: what it is called with instead of the user's own, and what is kept of it when it ended well.
-
-    What goes wrong here is told and forgotten, so that the run is made exactly once, as the user wrote it if need be.
-    """
-
-    def __init__(self, collector: SessionCollector, graph: Callable[[], Any], options: Any, metadata: Any) -> None:
-        self.options, self.metadata = options, metadata
-        self._collector = collector
-        self._theirs = metadata is not None
-        self._graph = graph
-        self._step = collector.step
-        self._start_ns: int | None = None
-
-    def __enter__(self) -> Self:
-        self._collector.begin()
-        try:
-            self.options = self._collector.options_for(self.options)
-        except Exception as error:  # noqa: BLE001  the user's run goes on
-            self._collector.failed(error)
-        else:
-            self.metadata = tf.compat.v1.RunMetadata() if self.metadata is None else self.metadata
-            self._start_ns = time.time_ns()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        try:
-            if kind is None and self._start_ns is not None:
-                metadata = copy.copy(self.metadata) if self._theirs else self.metadata
-                self._collector.keep(metadata, self._graph(), step=self._step, start_ns=self._start_ns)
-        except Exception as failure:  # noqa: BLE001  the user's run has ended well
-            self._collector.failed(failure)
-        finally:
-            self._collector.end()
-
-
-class _Buffers:
-    """Options and metadata of one run as TensorFlow's C interface takes them."""
-
-    def __init__(self, traced: _Traced) -> None:
-        self._native: Any = sys.modules[_C_INTERFACE]
-        self.options = self._native.TF_NewBufferFromString(traced.options.SerializeToString())
-        self.metadata = self._native.TF_NewBuffer()
-        self._message = traced.metadata
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if kind is None:
-            self._message.ParseFromString(self._native.TF_GetBuffer(self.metadata))
-        self._native.TF_DeleteBuffer(self.metadata)
-        self._native.TF_DeleteBuffer(self.options)

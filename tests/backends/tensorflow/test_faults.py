@@ -58,7 +58,7 @@ def profiled(output_dir: Path, *callbacks: Any, **options: Any) -> tuple[list[fl
 
 def op_steps(trace: Trace) -> set[int]:
     rows = trace.events.select(["kind", "step"]).to_pylist()
-    return {row["step"] for row in rows if row["kind"] == "op"}
+    return {row["step"] for row in rows if row["kind"] == "op"} - {None}  # the input pipeline works between steps, too
 
 
 def test_profiling_does_not_change_the_losses(expected: list[float], tmp_path: Path) -> None:
