@@ -1,8 +1,8 @@
 """SessionCollector: the RunMetadata of every run of a v1 session, through one recording.
 
-Runs are traced wherever they are called from: `Session.run`, `Tensor.eval`, monitored sessions, callables, and tf_keras
-in graph mode. Not traced, because TensorFlow has no RunMetadata for it: `Session.partial_run`. A run that raises leaves
-none either.
+Runs are traced at the one place through which they all go, whether they are called by `Session.run`, `Tensor.eval`,
+a monitored session or a callable; tf_keras in graph mode has its own. Not traced, because TensorFlow has no RunMetadata
+for it: `Session.partial_run`. A run that raises leaves none either.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,7 +23,7 @@ import tensorflow as tf
 
 from unified_profiler.errors import NativeProfilerError
 from unified_profiler_tensorflow.method_patch import Method, MethodPatch
-from unified_profiler_tensorflow.session_runs import C_INTERFACE, Buffers, Run, Traced
+from unified_profiler_tensorflow.session_runs import Run, TracedCall, TracedFunction
 
 INDEX_NAME = "runs.json"
 """Beside the files of the runs: what RunMetadata itself does not say."""
@@ -30,8 +31,8 @@ INDEX_NAME = "runs.json"
 GRAPH_NAME = "_unified_profiler_name"
 """Attribute of a `tf.Graph`: the name a user gave to it."""
 
-_RUN_OF_CALLABLES = "_call_tf_sessionrun"
-"""What callables without feeds call; `run` calls it too, but then with the options it was given."""
+RUN = "_call_tf_sessionrun"
+"""The method of a session by which `run` and callables enter TensorFlow's C interface."""
 
 _KERAS_MODULE = "tf_keras.src.backend"
 _KERAS_CALLABLE = (
@@ -96,12 +97,12 @@ class SessionCollector:
             NativeProfilerError: This version of TensorFlow has them elsewhere.
         """
         try:
+            from tensorflow.python.client import pywrap_tf_session
             from tensorflow.python.client.session import BaseSession
 
-            self._patches.append(MethodPatch(BaseSession, "run", self._session_run))
-            for name, make in (("partial_run", self._partial_run), (_RUN_OF_CALLABLES, self._callable_run)):
-                if name in vars(BaseSession) and C_INTERFACE in sys.modules:
-                    self._patches.append(MethodPatch(BaseSession, name, make))
+            self._patches.append(MethodPatch(BaseSession, RUN, partial(self._session_run, pywrap_tf_session)))
+            if "partial_run" in vars(BaseSession):
+                self._patches.append(MethodPatch(BaseSession, "partial_run", self._partial_run))
         except (ImportError, KeyError) as error:
             msg = (
                 f"TensorFlow {tf.__version__} runs its v1 sessions in a place that this version of unified-profiler "
@@ -164,8 +165,8 @@ class SessionCollector:
         with self._lock:
             self._under_way -= 1
 
-    def keep(self, metadata: Any, graph: Any, *, step: int | None, start_ns: int) -> None:
-        """Keep a run that ended well. A metadata object of the user's is copied: they may use it again."""
+    def keep(self, metadata: bytes, graph: Any, *, step: int | None, start_ns: int) -> None:
+        """Keep a run that ended well, with its RunMetadata as TensorFlow wrote it."""
         run = Run(metadata, getattr(graph, GRAPH_NAME, None), step, start_ns, time.time_ns(), threading.get_native_id())
         with self._lock:
             if not self.recording:
@@ -176,15 +177,15 @@ class SessionCollector:
 
     def _write_held(self) -> None:
         held, self._held = self._held, []
-        held = [run for run in held if any(device.node_stats for device in run.metadata.step_stats.dev_stats)]
+        held = [run for run in held if run.computed]
         if not held:
-            return  # nothing had to be computed
+            return
         written = len(self.entries)
         try:
             self._folder.mkdir(exist_ok=True)
             for run in held:
                 file = self._file_of(len(self.entries))
-                file.write_bytes(run.metadata.SerializeToString())
+                file.write_bytes(run.metadata)
                 self.entries.append({"file": file.name, **run.entry()})
         except OSError as error:
             missing = len(held) - (len(self.entries) - written)
@@ -206,14 +207,12 @@ class SessionCollector:
         else:
             self._patches.append(MethodPatch(function, "__call__", self._keras_call))
 
-    def _session_run(self, original: Method) -> Method:
-        def run(
-            session: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
-        ) -> Any:
+    def _session_run(self, native: Any, original: Method) -> Method:
+        def run(session: Any, options: Any, feeds: Any, fetches: Any, targets: Any, metadata: Any) -> Any:
             if not self.recording:
-                return original(session, fetches, feed_dict, options, run_metadata)
-            with Traced(self, lambda: session.graph, options, run_metadata) as traced:
-                return original(session, fetches, feed_dict, traced.options, traced.metadata)
+                return original(session, options, feeds, fetches, targets, metadata)
+            with TracedCall(self, native, session, options, metadata) as traced:
+                return original(session, traced.options, feeds, fetches, targets, traced.metadata)
 
         return run
 
@@ -225,18 +224,6 @@ class SessionCollector:
 
         return partial_run
 
-    def _callable_run(self, original: Method) -> Method:
-        def run(session: Any, options: Any, feeds: Any, fetches: Any, targets: Any, run_metadata: Any) -> Any:
-            if not self.recording or options is not None or run_metadata is not None:
-                return original(session, options, feeds, fetches, targets, run_metadata)
-            with (
-                Traced(self, lambda: session.graph, None, None) as traced,
-                Buffers(traced) as buffers,
-            ):
-                return original(session, buffers.options, feeds, fetches, targets, buffers.metadata)
-
-        return run
-
     def _keras_call(self, original: Method) -> Method:
         def __call__(function: Any, inputs: Any) -> Any:  # noqa: N807
             missing = {"outputs", "run_metadata", *_KERAS_CALLABLE} - vars(function).keys()
@@ -245,7 +232,7 @@ class SessionCollector:
             if missing or not self.armed:
                 return original(function, inputs)
             theirs = function.run_metadata
-            with Traced(self, lambda: function.outputs[0].graph, function.run_options, theirs) as traced:
+            with TracedFunction(self, function) as traced:
                 self._trace_keras(function, traced)
                 try:
                     return original(function, inputs)
@@ -254,7 +241,7 @@ class SessionCollector:
 
         return __call__
 
-    def _trace_keras(self, function: Any, traced: Traced) -> None:
+    def _trace_keras(self, function: Any, traced: TracedFunction) -> None:
         """Let a function of tf_keras make a callable that traces, once, and remember the one it had."""
         function.run_metadata = traced.metadata
         if function in self._keras_before or function.run_options == traced.options:

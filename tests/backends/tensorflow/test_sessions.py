@@ -27,9 +27,9 @@ v1 = tf.compat.v1
 
 @pytest.fixture(autouse=True)
 def _sessions_run_as_they_did_before() -> Iterator[None]:
-    before = BaseSession.run
+    before = dict(vars(BaseSession))
     yield
-    assert BaseSession.run is before
+    assert dict(vars(BaseSession)) == before
 
 
 def runs(capture: NativeCapture) -> list[Any]:
@@ -137,14 +137,16 @@ def test_a_callable_without_feeds_is_traced(structure: Any, accept_options: bool
     assert "PyFunc" in nodes(run)
 
 
-def test_the_options_of_a_callable_are_the_users(record: Any) -> None:
+@pytest.mark.parametrize("shapes", [False, True], ids=["without XPlane", "with XPlane"])
+def test_options_and_metadata_of_a_callable_are_kept(shapes: bool, record: Any) -> None:
     with tf.Graph().as_default(), v1.Session() as session:
         call = session.make_callable(v1.py_func(lambda: np.float32(6), [], tf.float32), accept_options=True)
-        metadata = v1.RunMetadata()
-        metadata.partition_graphs.add()  # an empty one counts as none given
-        full = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
-        record(lambda: call(options=full, run_metadata=metadata))
-    assert "PyFunc" in nodes(metadata)
+        options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE, output_partition_graphs=True)
+        theirs = v1.RunMetadata(session_metadata={"name": "an empty one counts as none given"})
+        (ours,) = runs(record(lambda: call(options=options, run_metadata=theirs), record_shapes=shapes))
+    assert "PyFunc" in nodes(theirs)
+    assert theirs.partition_graphs
+    assert ours == theirs
 
 
 def test_a_callable_that_raises_raises_the_same(record: Any) -> None:
@@ -268,8 +270,22 @@ def test_wrong_arguments_give_the_error_they_always_give(net: Any, record: Any) 
         with pytest.raises(AttributeError, match="SerializeToString"):
             net.run(options="wrong")
 
-    (problem,) = record(run).details["problems"]
-    assert "was not recorded" in problem
+    assert record(run).details["problems"] == []
+
+
+@pytest.mark.parametrize("broken", ["options_for", "keep"])
+def test_a_run_that_cannot_be_traced_gives_its_result_and_is_told(
+    broken: str, net: Any, record: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        msg = "a mistake of ours"
+        raise ValueError(msg)
+
+    monkeypatch.setattr(session_collector.SessionCollector, broken, fail)
+    results: list[Any] = []
+    (problem,) = record(lambda: results.append(net.run(net.loss))).details["problems"]
+    assert results == [net.run(net.loss)]
+    assert "was not recorded: ValueError: a mistake of ours" in problem
 
 
 def test_a_run_that_cannot_be_written_down_gives_its_result(net: Any, record: Any, tmp_path: Path) -> None:
@@ -293,7 +309,7 @@ def test_a_tensorflow_that_runs_sessions_elsewhere_is_recorded_by_xplane(
     record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.delattr(BaseSession, "run")
+        patch.delattr(BaseSession, session_collector.RUN)
         capture = record(lambda: tf.ones(3) + 1)
     assert [file.suffixes for file in capture.files] == [[".xplane", ".pb"]]
     assert "in a place that this version" in capture.details["problems"][0]
@@ -386,36 +402,34 @@ def test_a_run_belongs_to_the_step_it_began_in(tmp_path: Path) -> None:
 def test_two_recorders_end_in_any_order_and_leave_the_original(
     order: tuple[int, int], net: Any, tmp_path: Path
 ) -> None:
-    before = BaseSession.run
     recorders = [started(tmp_path / str(number)) for number in range(2)]
     net.run()
     captures = [recorders[number].stop() for number in order]
     assert [len(runs(capture)) for capture in captures] == [1, 1]
-    assert BaseSession.run is before
 
 
 def test_somebody_elses_wrapper_stays(net: Any, record: Any) -> None:
     calls = []
 
     def wrap() -> None:
-        ours = BaseSession.run
+        ours = getattr(BaseSession, session_collector.RUN)
 
         @functools.wraps(ours)
         def theirs(*args: Any, **kwargs: Any) -> Any:
             calls.append(1)
             return ours(*args, **kwargs)
 
-        BaseSession.run = theirs
+        setattr(BaseSession, session_collector.RUN, theirs)
         net.run()
 
-    before = BaseSession.run
+    before = getattr(BaseSession, session_collector.RUN)
     capture = record(wrap)
     theirs = v1.RunMetadata()
     net.run(run_metadata=theirs)
     assert len(calls) == 2
     assert len(runs(capture)) == 1
     assert nodes(theirs) == set()
-    BaseSession.run = before  # what monkeypatch would put back is ours, which has ended
+    setattr(BaseSession, session_collector.RUN, before)
 
 
 KERAS = """
