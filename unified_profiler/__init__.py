@@ -12,24 +12,30 @@ from unified_profiler._version import __version__
 from unified_profiler.schedule import Phase, Schedule, Slot, schedule
 
 if TYPE_CHECKING:
-    from unified_profiler.analysis import op_table, query, step_breakdown
+    from unified_profiler.analysis import api_table, op_table, query, step_breakdown
     from unified_profiler.errors import UnifiedProfilerError
-    from unified_profiler.export import write
+    from unified_profiler.export import write, write_api_calls
+    from unified_profiler.model.api_names import api_name
     from unified_profiler.model.run import Run
     from unified_profiler.model.trace import Trace
     from unified_profiler.profiler import Profiler
     from unified_profiler.readers import read
+    from unified_profiler.tracing import trace_api
 
 _HOMES = {
     "Profiler": "profiler",
     "Run": "model.run",
     "Trace": "model.trace",
     "UnifiedProfilerError": "errors",
+    "api_name": "model.api_names",
+    "api_table": "analysis",
     "op_table": "analysis",
     "query": "analysis",
     "read": "readers",
     "step_breakdown": "analysis",
+    "trace_api": "tracing",
     "write": "export",
+    "write_api_calls": "export",
 }
 
 __all__ = [
@@ -41,12 +47,16 @@ __all__ = [
     "Trace",
     "UnifiedProfilerError",
     "__version__",
+    "api_name",
+    "api_table",
     "op_table",
     "query",
     "read",
     "schedule",
     "step_breakdown",
+    "trace_api",
     "write",
+    "write_api_calls",
 ]
 
 

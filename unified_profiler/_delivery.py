@@ -92,6 +92,7 @@ class Delivery:
             window = window.without_empty_step(native)
             events = assemble(
                 native,
+                calls=window.calls,
                 own=window.to_events(),
                 end_ns=window.end_ns,
                 cycle=window.cycle,
@@ -148,7 +149,10 @@ class Delivery:
             world_size=self.job.world_size,
             host=socket.gethostname(),
             pid=os.getpid(),
-            frameworks={r.backend.framework: r.capture.framework_version or "" for r in recorded},
+            frameworks={
+                **window.traced,
+                **{r.backend.framework: r.capture.framework_version or "" for r in recorded},
+            },
             complete=complete,
             step_signal=self.step_signal,
             start_ns=window.start_ns,

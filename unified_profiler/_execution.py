@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from unified_profiler import registry
+from unified_profiler._api_tracing import ApiTracing
 from unified_profiler._cycle import Cycle
 from unified_profiler._delivery import Delivery
 from unified_profiler._faults import FaultLog
@@ -20,6 +21,9 @@ _NOTHING_IMPORTED = (
     "No framework with a backend was imported when recording began, so no operators were recorded. "
     "Import the framework before the recorded steps, or name it with backend=..."
 )
+
+PART = 1 << 17
+"""API calls that are held in memory before they are delivered, where that is possible."""
 
 
 class Execution:
@@ -39,6 +43,7 @@ class Execution:
         faults: FaultLog,
         delivery: Delivery,
         steps: StepLog,
+        on_full: Callable[[bool], None] | None = None,
     ) -> None:
         self.regions = RegionLog(clock)
         self.cycle_count = 0
@@ -49,6 +54,7 @@ class Execution:
         self._delivery = delivery
         self._steps = steps
         self._backends = _chosen(settings, given)
+        self._api = ApiTracing(settings, clock=clock, faults=faults, on_full=on_full)
         self._cycle: Cycle | None = None
         self._window: Window | None = None
         self._first_step = 0
@@ -73,6 +79,26 @@ class Execution:
         else:
             self.discard()
 
+    def check(self) -> None:
+        """Check what was asked for against the frameworks that are imported.
+
+        Raises:
+            ConfigurationError: A pattern of API names matches nothing.
+            UsageError: Only API calls were asked for, and there is no framework to trace.
+        """
+        self._api.check(self._frameworks())
+
+    def deliver_part(self, *, between_calls: bool) -> None:
+        """Deliver what was recorded so far as a cycle of its own, if that is much, and go on recording.
+
+        A call that is under way then is unfinished in the part in which it began, so it is better done between calls.
+        """
+        if self.busy and self._api.call_count() >= (PART if between_calls else 4 * PART):
+            self._window = self._window_until(self._clock(), step_open=True)
+            self._deliver(complete=True)
+            self._cycle, self.busy = self._new_cycle(), True
+            self._begin_window()
+
     def mark_step(self) -> None:
         """Tell the recorders that a step begins."""
         if self._cycle is not None:
@@ -86,32 +112,49 @@ class Execution:
     def discard(self) -> None:
         """Let go of the cycle under way, if any."""
         cycle, self._cycle, self.busy = self._cycle, None, False
+        self._api.discard()
         if cycle is not None:
             cycle.discard()
 
-    def _arm(self) -> None:
+    def _new_cycle(self) -> Cycle:
         cycle = Cycle(self.cycle_count, options=self._settings.record_options, faults=self._faults)
-        self._cycle, self.busy = cycle, True
         self.cycle_count += 1
         cycle.step = len(self._steps)
-        backends = self._backends_now()
-        if backends:
+        return cycle
+
+    def _arm(self) -> None:
+        cycle = self._new_cycle()
+        self._cycle, self.busy = cycle, True
+        backends = self._frameworks()
+        if not backends and self._settings.level == 2:
+            self._delivery.hint(_NOTHING_IMPORTED)
+        if backends and self._settings.operators:
             with self._faults.guard("output", "make a work directory", cycle=cycle.number):
                 cycle.arm(backends, workdir=self._delivery.workdir(cycle.number))
+        self._api.begin(backends, cycle=cycle.number)
 
     def _start(self) -> None:
         if self._cycle is not None:
             self._cycle.settle()  # not in start(): an error of work queued before is the program's, no failure of ours
             self._cycle.start()
+        self._begin_window()
+
+    def _begin_window(self) -> None:
         self._first_step = len(self._steps)
+        self._api.clear()
         self._start_ns = self._clock()
         self.regions.begin_window(self._start_ns)
 
     def _stop(self, *, step_open: bool) -> None:
-        thread, now = threading.current_thread(), self._clock()
+        now = self._clock()
+        self._api.end()
         if self._cycle is not None:
             self._cycle.stop(now)
-        self._window = Window(
+        self._window = self._window_until(now, step_open=step_open)
+
+    def _window_until(self, now: int, *, step_open: bool) -> Window:
+        thread = threading.current_thread()
+        return Window(
             cycle=self.cycle_count - 1,
             start_ns=self._start_ns,
             end_ns=now,
@@ -119,6 +162,8 @@ class Execution:
             thread=thread.name,
             steps=tuple(self._window_steps(now if step_open else None)),
             regions=tuple(self.regions.end_window(now)),
+            calls=self._api.take(self._start_ns, now),
+            traced=dict(self._api.traced),
         )
 
     def _window_steps(self, open_until: int | None) -> Iterator[Step]:
@@ -136,15 +181,11 @@ class Execution:
         if cycle is not None and window is not None:
             self._delivery.deliver(window, cycle.normalise(), complete=complete, steps=self._steps)
 
-    def _backends_now(self) -> Sequence[Backend]:
+    def _frameworks(self) -> Sequence[Backend]:
+        """Return the backends that are recorded now."""
         if self._settings.level < 2:
             return ()
-        if "auto" not in self._settings.backend:
-            return self._backends
-        found = registry.detect(self._backends)
-        if not found:
-            self._delivery.hint(_NOTHING_IMPORTED)
-        return found
+        return registry.detect(self._backends) if "auto" in self._settings.backend else self._backends
 
 
 def _chosen(settings: Settings, given: Sequence[Backend]) -> tuple[Backend, ...]:

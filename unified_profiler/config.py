@@ -40,6 +40,27 @@ MINDSPORE_OPTIONS = frozenset(
 """Options that MS_PROFILER_OPTIONS has and that only MindSpore's profiler knows."""
 
 
+class ApiOptions(BaseModel):
+    """Which calls of the frameworks' API are recorded, and what of them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    inside: bool = False
+    """Whether calls that the frameworks make themselves are recorded, too, or only those of user code."""
+    include: tuple[str, ...] = ()
+    """Patterns of names, such as `torch.nn.functional.*`; nothing stands for all."""
+    exclude: tuple[str, ...] = ()
+    arguments: bool = True
+    """Whether to keep a short text of the arguments."""
+    synchronise: bool = False
+    """Whether a call ends only when the work that it queued is done."""
+
+    @field_validator("include", "exclude", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+
 class Settings(BaseModel):
     """What a Profiler does, apart from its handlers."""
 
@@ -56,6 +77,12 @@ class Settings(BaseModel):
     profile_memory: bool = False
     with_stack: bool = False
     with_flops: bool = False
+    with_modules: bool = False
+    """Whether calls of modules are recorded, so that operators carry the path of theirs."""
+    api: ApiOptions | None = None
+    """Whether calls of the frameworks' API are recorded, and how."""
+    operators: bool = True
+    """False leaves the native profilers off; what the facade records itself remains."""
     keep_native: bool = False
     strict: bool = False
     native_options: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -65,6 +92,11 @@ class Settings(BaseModel):
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
+
+    @field_validator("api", mode="before")
+    @classmethod
+    def _on_or_off(cls, value: Any) -> Any:
+        return {True: {}, False: None}[value] if isinstance(value, bool) else value
 
     @property
     def record_options(self) -> RecordOptions:

@@ -56,6 +56,10 @@ class Profiler:
         profile_memory: Record allocations.
         with_stack: Record Python stacks.
         with_flops: Count floating-point operations.
+        with_modules: Record calls of modules (layers, Cells), so that operators carry the path of theirs.
+        api: Record calls of the frameworks' public API: True, or a mapping with any of the options of `trace_api`
+            (`inside`, `include`, `exclude`, `arguments`, `synchronise`).
+        operators: False leaves the native profilers off: steps, regions, and what `api` and `with_modules` ask for.
         keep_native: Keep the native profilers' own files in the run directory.
         native_options: Options by backend name, handed to the native profiler untouched.
         strict: Raise what goes wrong in profiling instead of keeping it in `failures`.
@@ -77,6 +81,9 @@ class Profiler:
         profile_memory: bool | None = None,
         with_stack: bool | None = None,
         with_flops: bool | None = None,
+        with_modules: bool | None = None,
+        api: bool | Mapping[str, Any] | None = None,
+        operators: bool | None = None,
         keep_native: bool | None = None,
         native_options: Mapping[str, Any] | None = None,
         strict: bool | None = None,
@@ -91,6 +98,9 @@ class Profiler:
                 "profile_memory": profile_memory,
                 "with_stack": with_stack,
                 "with_flops": with_flops,
+                "with_modules": with_modules,
+                "api": api,
+                "operators": operators,
                 "keep_native": keep_native,
                 "native_options": native_options,
                 "strict": strict,
@@ -111,9 +121,11 @@ class Profiler:
             faults=self._faults,
             delivery=self._delivery,
             steps=self._steps,
+            on_full=self._calls_are_many if self._delivers_parts else None,
         )
         self._begun: list[Region] = []
         self._running = False
+        self._delivering = False
         self._slot = OUTSIDE
         self._origin = 0
         self._idle_until = 0
@@ -178,6 +190,7 @@ class Profiler:
         if self._running:
             msg = "This Profiler is running already. Call stop() before start(), or make another Profiler."
             raise UsageError(msg)
+        self._execution.check()
         self._delivery.open()
         self._switch_off_in_forked_children()
         with self._lock:
@@ -290,7 +303,7 @@ class Profiler:
             finally:
                 whole = isinstance(self._plan, Always) and not interrupted
                 self._go_to(OUTSIDE, complete=whole)
-                if len(self._steps) == self._origin:
+                if len(self._steps) == self._origin and self.settings.operators:
                     self._delivery.hint(_NO_STEP)
                 self._delivery.close(self._steps)
             self._faults.raise_if_strict()
@@ -311,6 +324,21 @@ class Profiler:
             else:
                 self._slot = following
                 self._idle_until = self.current_step + self._plan.idle_from(self.current_step - self._origin) - 1
+
+    @property
+    def _delivers_parts(self) -> bool:
+        """Whether what was recorded may be delivered at any time: to disk, with no native profiler in the way."""
+        return self.settings.output_dir is not None and not self.settings.operators
+
+    def _calls_are_many(self, between_calls: bool) -> None:
+        """Make room, on whichever thread there is too much of them; not while what was recorded is being delivered."""
+        with self._lock:
+            if self._running and self._slot.phase is Phase.RECORD and not self._delivering:
+                self._delivering = True
+                try:
+                    self._execution.deliver_part(between_calls=between_calls)
+                finally:
+                    self._delivering = False
 
     def _slot_of(self, step: int) -> Slot:
         try:

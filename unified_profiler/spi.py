@@ -5,11 +5,11 @@ A backend is an adapter to one framework's native profiler. It sees this module,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
 from unified_profiler.model.schema import EventTable
@@ -137,6 +137,94 @@ class StepHook:
     """True where hooking slows the program: undone as soon as a better signal has fired."""
 
 
+class ApiTracer(Protocol):
+    """What a surface tells where calls can be seen. All of it is undone when tracing ends."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether calls that the framework makes itself are recorded, too."""
+        ...
+
+    @property
+    def wants_calls(self) -> bool:
+        """Whether calls are recorded; if not, only modules are."""
+        ...
+
+    def function(self, function: FunctionType, name: str) -> None:
+        """Trace a function or method written in Python, wherever it was imported to."""
+        ...
+
+    def method(self, function: FunctionType, name_of: Callable[[Any], str]) -> None:
+        """Trace a method written in Python whose calls are named after their object."""
+        ...
+
+    def attribute(self, owner: type, attribute: str, name: str) -> None:
+        """Trace a method that is not written in Python: it is replaced in its class while tracing lasts."""
+        ...
+
+    def module_call(self, function: FunctionType) -> None:
+        """Trace the method by which modules are called; its first argument is the module."""
+        ...
+
+    def timed(self, function: Callable[..., Any], name: str) -> Callable[[tuple[Any, ...], Any], Any]:
+        """Return what records a call of a function, given its arguments and its keywords or None, and makes it.
+
+        For frameworks that have hooks of their own for calls. It is to be called by the hook itself, so that the
+        second frame above it is the caller's.
+        """
+        ...
+
+    def module_begins(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Begin the call of a module."""
+        ...
+
+    def module_ends(self, module: Any) -> None:
+        """End the call of a module; nothing happens if its beginning was not seen."""
+        ...
+
+    def undo_at_end(self, undo: Callable[[], None]) -> None:
+        """Have something undone when tracing ends; the last first."""
+        ...
+
+
+class ApiSurface(Protocol):
+    """How the calls of a framework's public API are seen, and what is to be said of them. The framework is imported."""
+
+    @property
+    def packages(self) -> frozenset[str]:
+        """The packages of the framework: calls made by their code are made inside."""
+        ...
+
+    @property
+    def machinery(self) -> Mapping[str, int]:
+        """Modules whose frames stand between a caller and what is called, and how many frames to go up from them."""
+        ...
+
+    def names(self) -> Iterable[str]:
+        """Return the names of everything that can be traced, for patterns to be checked against."""
+        ...
+
+    def install(self, tracer: ApiTracer) -> None:
+        """Tell the tracer where calls can be seen."""
+        ...
+
+    def value_texts(self) -> Mapping[type, Callable[[Any], str]]:
+        """Return what to say of the framework's own values, by class: `Tensor[4,16] float32 cpu`."""
+        ...
+
+    def module_name(self, module: Any) -> str | None:
+        """Return the name of a module's class in the API; None for a class of the user's, whose code is seen itself."""
+        ...
+
+    def submodules(self, module: Any) -> Iterable[tuple[str, Any]]:
+        """Return all modules below a module and their paths in it, as `encoder.layers.0`."""
+        ...
+
+    def synchronise(self) -> None:
+        """Wait until all work is done that calls have only queued."""
+        ...
+
+
 class Backend(Protocol):
     """A cheap descriptor; making or importing one imports no framework."""
 
@@ -165,4 +253,8 @@ class Backend(Protocol):
 
     def step_hooks(self) -> tuple[StepHook, ...]:
         """Return the places from which steps can be told in an unmodified script; may be empty."""
+        ...
+
+    def api_surface(self) -> ApiSurface | None:
+        """Return how calls of the framework's API are seen, None if they cannot be. Called once it is imported."""
         ...

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow.compute as pc
 
@@ -34,6 +34,10 @@ class Window:
     thread: str
     steps: tuple[Step, ...]
     regions: tuple[Span, ...]
+    calls: EventTable | None = None
+    """API calls and calls of modules."""
+    traced: Mapping[str, str] = field(default_factory=dict)
+    """The frameworks whose calls were traced, and their versions."""
 
     def to_events(self) -> EventTable:
         """Return steps and regions as events of the application layer."""
@@ -58,7 +62,8 @@ class Window:
         """Leave out an unfinished last step in which nothing happened, as between the last step() and stop()."""
         if not self.steps or self.steps[-1].finished:
             return self
-        begun = [span.start_ns for span in self.regions] + [_latest_start(events) for events in native]
+        tables = [*native, *([] if self.calls is None else [self.calls])]
+        begun = [span.start_ns for span in self.regions] + [_latest_start(events) for events in tables]
         return self if max(begun, default=0) >= self.steps[-1].start_ns else replace(self, steps=self.steps[:-1])
 
     def _step_span(self, step: Step) -> Span:

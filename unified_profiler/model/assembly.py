@@ -15,6 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from unified_profiler.model.alignment import CLOCK_SLACK_NS, align
+from unified_profiler.model.columns import look_up
+from unified_profiler.model.module_backward import backward_spans
+from unified_profiler.model.module_time import carry_modules
 from unified_profiler.model.nesting import Ints, nest, of_kind, whole_numbers
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind, empty_table
 
@@ -22,16 +26,18 @@ from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind, empty_
 def assemble(
     native: Sequence[EventTable],
     *,
+    calls: EventTable | None = None,
     own: EventTable | None = None,
     end_ns: int | None = None,
     cycle: int = 0,
     rank: int | None = None,
     host: str | None = None,
 ) -> EventTable:
-    """Join native tables and own spans, place events in steps, and nest them.
+    """Join native tables, calls and own spans, place events in steps and modules, and nest them.
 
     Args:
         native: Tables from normalisers.
+        calls: API calls and calls of modules timed by the facade.
         own: Steps and regions timed by the facade. If it holds steps, those of the native profilers become regions.
         end_ns: When the facade ended recording.
         cycle: Number of the cycle.
@@ -39,16 +45,34 @@ def assemble(
         host: Machine of events whose native profiler did not tell it.
     """
     events = _concat(native)
+    if calls is not None and len(calls):
+        events = _concat([align(calls, events), events])
     if own is not None and len(own):
         own = _snap(own, events, end_ns)
         if of_kind(own, Kind.STEP).any():
             events = _steps_to_regions(events)
         events = _concat([own, events])
-    events = _replace(events, "cycle", pa.repeat(pa.scalar(cycle, pa.int32()), len(events)))
-    events = _fill(events, "rank", 0 if rank is None else rank)
-    if host is not None:
-        events = _fill(events, "host", host)
-    return nest(_place_in_steps(events))
+    place = _Place(cycle, 0 if rank is None else rank, host)
+    events = carry_modules(place.put(events))
+    backward = backward_spans(events)
+    return place.put(_concat([backward, events])) if len(backward) else events  # first: they enclose what is as long
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where and when events were recorded, as far as they do not say it themselves."""
+
+    cycle: int
+    rank: int
+    host: str | None
+
+    def put(self, events: EventTable) -> EventTable:
+        """Put events there, into their steps, and nest them."""
+        events = _replace(events, "cycle", pa.repeat(pa.scalar(self.cycle, pa.int32()), len(events)))
+        events = _fill(events, "rank", self.rank)
+        if self.host is not None:
+            events = _fill(events, "host", self.host)
+        return nest(_place_in_steps(events))
 
 
 def _concat(tables: Sequence[EventTable]) -> EventTable:
@@ -77,9 +101,6 @@ def _snap(own: EventTable, events: EventTable, end_ns: int | None) -> EventTable
     own = _replace(own, "start_ns", pa.array(start))
     return _replace(own, "duration_ns", pa.array(end - start))
 
-
-CLOCK_SLACK_NS = 20_000
-"""By so much native clocks and the facade's may differ."""
 
 _NEARER = -1
 
@@ -157,15 +178,10 @@ def _by_launch(events: EventTable, step: Ints) -> Ints:
     """Give the work of a device the step of the call that launched it, which is often an earlier one."""
     correlation = _ints(events, "correlation_id")
     launches = np.flatnonzero(of_kind(events, Kind.RUNTIME) & (correlation >= 0))
-    if not len(launches):
-        return step
-    launches = launches[np.argsort(correlation[launches], kind="stable")]
     on_device = np.flatnonzero((correlation >= 0) & ~of_kind(events, Kind.RUNTIME))
-    keys = correlation[launches]
-    place = np.minimum(np.searchsorted(keys, correlation[on_device]), len(keys) - 1)
-    known = keys[place] == correlation[on_device]
+    launch = look_up(correlation[on_device], correlation[launches])
     placed = step.copy()
-    placed[on_device[known]] = step[launches[place[known]]]
+    placed[on_device[launch >= 0]] = step[launches[launch[launch >= 0]]]
     return placed
 
 

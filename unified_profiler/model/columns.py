@@ -31,6 +31,15 @@ def encode(values: Ints) -> tuple[Ints, Ints]:
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_numpy()
 
 
+def look_up(wanted: Ints, keys: Ints) -> Ints:
+    """Return for each wanted number the first place where it is among the keys, -1 where it is not."""
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    order = np.argsort(keys, kind="stable")
+    place = order[np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)]
+    return np.where(keys[place] == wanted, place, -1)
+
+
 def text(codes: npt.NDArray[Any], texts: Iterable[str | None]) -> pa.DictionaryArray | None:
     """Build a text column; codes below 0 and texts that are None become null. A column without any text is None."""
     distinct = Index()

@@ -48,15 +48,15 @@ def nest(table: EventTable) -> EventTable:
     parent[spans] = np.where(part.parent >= 0, spans[part.parent], -1) if len(spans) else part.parent
     depth, self_ns = np.zeros(rows, np.int64), duration.copy()
     depth[spans], self_ns[spans] = part.depth, part.self_ns
-    table = _with(table, "id", np.arange(rows, dtype=np.int64))
-    table = _with(table, "parent_id", pa.array(parent, mask=parent < 0))
-    table = _with(table, "depth", depth)
-    table = _with(table, "self_ns", self_ns)
+    table = with_column(table, "id", np.arange(rows, dtype=np.int64))
+    table = with_column(table, "parent_id", pa.array(parent, mask=parent < 0))
+    table = with_column(table, "depth", depth)
+    table = with_column(table, "self_ns", self_ns)
     if np.array_equal(part.tid, tid[spans]):
         return table
     lanes = tid.copy()
     lanes[spans] = part.tid
-    return _with(table, "tid", lanes)
+    return with_column(table, "tid", lanes)
 
 
 def find_nesting(start: Ints, duration: Ints, pid: Ints, tid: Ints) -> Nesting:
@@ -171,7 +171,8 @@ def of_kind(table: EventTable, kind: Kind) -> npt.NDArray[np.bool_]:
     return flags
 
 
-def _with(table: EventTable, name: str, values: Any) -> EventTable:
+def with_column(table: EventTable, name: str, values: Any) -> EventTable:
+    """Return the table with other values in a column; None stands for no value at all."""
     index = table.schema.get_field_index(name)
     field = table.schema.field(index)
     array = values if isinstance(values, pa.Array) else pa.array(values)

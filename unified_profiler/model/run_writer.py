@@ -51,18 +51,18 @@ class RunWriter:
             feather.write_feather(steps, str(part), compression="zstd")
 
 
-def check_output_dir(path: Path) -> None:
-    """Find out early whether runs can be written to a directory.
+def check_output_dir(path: Path, *, option: str = "output_dir") -> None:
+    """Find out early whether files can be written to a directory that an option names.
 
     Raises:
         OutputDirectoryError: It is a file, or neither it nor its nearest parent can be written to.
     """
     nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     if not nearest.is_dir():
-        msg = f"`output_dir` must be a directory, but {nearest} is a file. Choose another path or move the file."
+        msg = f"`{option}` must be a directory, but {nearest} is a file. Choose another path or move the file."
         raise OutputDirectoryError(msg)
     if not os.access(nearest, os.W_OK | os.X_OK):
-        msg = f"`output_dir` {path} cannot be written: no permission for {nearest}. Choose a directory of your own."
+        msg = f"`{option}` {path} cannot be written: no permission for {nearest}. Choose a directory of your own."
         raise OutputDirectoryError(msg)
 
 

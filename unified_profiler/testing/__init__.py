@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unified_profiler.testing.builders import TraceBuilder
+from unified_profiler.testing.calls import recorded_calls
+from unified_profiler.testing.fake_api import FakeSurface
 from unified_profiler.testing.fakes import FakeBackend, FakeClock, FakeRecorder
 
 if TYPE_CHECKING:
     from unified_profiler.testing.conformance import BackendConformance
 
-__all__ = ["BackendConformance", "FakeBackend", "FakeClock", "FakeRecorder", "TraceBuilder"]
+__all__ = [
+    "BackendConformance",
+    "FakeBackend",
+    "FakeClock",
+    "FakeRecorder",
+    "FakeSurface",
+    "TraceBuilder",
+    "recorded_calls",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
-from unified_profiler.spi import Capability, NativeCapture, RecordOptions, StepHook
+from unified_profiler.spi import ApiSurface, Capability, NativeCapture, RecordOptions, StepHook
 
 
 class FakeClock:
@@ -44,6 +46,7 @@ class FakeBackend:
         clock: What its operators read the time from.
         calls: Every verb of every recorder, in order.
         recording: The operators of the recorder at work, None while there is none.
+        surface: How calls of its API are seen.
     """
 
     name: str = "fake"
@@ -53,6 +56,7 @@ class FakeBackend:
     clock: FakeClock = field(default_factory=FakeClock)
     calls: list[str] = field(default_factory=list)
     recording: list[tuple[str, int]] | None = None
+    surface: ApiSurface | None = None
 
     def op(self, name: str) -> None:
         """Run an operator of this make-believe framework."""
@@ -72,6 +76,10 @@ class FakeBackend:
     def step_hooks(self) -> tuple[StepHook, ...]:
         """Return no hooks."""
         return ()
+
+    def api_surface(self) -> ApiSurface | None:
+        """Return the surface it was given, if any."""
+        return self.surface
 
     def _called(self, verb: str) -> None:
         self.calls.append(verb)
@@ -145,8 +153,8 @@ class FakeNormaliser:
                 "framework": self.backend.name,
                 "start_ns": [start for _, start in ops],
                 "duration_ns": 100,
-                "pid": 1,
-                "tid": 1,
+                "pid": os.getpid(),
+                "tid": threading.get_native_id(),
             },
             rows=len(ops),
         )

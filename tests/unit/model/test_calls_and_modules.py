@@ -1,0 +1,170 @@
+"""How API calls and calls of modules meet native events in one table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unified_profiler.model.alignment import CLOCK_SLACK_NS, align
+from unified_profiler.model.assembly import assemble
+from unified_profiler.model.schema import EventTable, event_table
+
+Event = tuple[str, str, int, int]
+
+
+def events(*rows: Event, **columns: Any) -> EventTable:
+    given_columns = {"pid": 1, "tid": 1, "layer": "framework", "framework": "torch", **columns}
+    return event_table(
+        {
+            "name": [name for name, _, _, _ in rows],
+            "kind": [kind for _, kind, _, _ in rows],
+            "start_ns": [start for _, _, start, _ in rows],
+            "duration_ns": [end - start for _, _, start, end in rows],
+            **given_columns,
+        },
+        rows=len(rows),
+    )
+
+
+def call(start: int, end: int, **columns: Any) -> EventTable:
+    return events(("call", "api_call", start, end), layer="api", **columns)
+
+
+def span(table: EventTable, row: int = 0) -> tuple[int, int]:
+    start = table.column("start_ns")[row].as_py()
+    return start, start + table.column("duration_ns")[row].as_py()
+
+
+def by_name(table: EventTable, column: str) -> dict[str, Any]:
+    return dict(zip(table.column("name").to_pylist(), table.column(column).to_pylist(), strict=True))
+
+
+# --- borders ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_border_that_cuts_an_operator_a_little_moves_to_its_nearer_edge() -> None:
+    native = events(("op", "op", 100, 5000))
+    assert span(align(call(110, 6000), native)) == (100, 6000)
+    assert span(align(call(0, 4990), native)) == (0, 5000)
+    assert span(align(call(4990, 6000), native)) == (5000, 6000)
+
+
+def test_what_cuts_by_more_than_clocks_differ_is_left_alone() -> None:
+    native = events(("op", "op", 0, 10 * CLOCK_SLACK_NS))
+    between = 5 * CLOCK_SLACK_NS
+    assert span(align(call(between, 20 * CLOCK_SLACK_NS), native)) == (between, 20 * CLOCK_SLACK_NS)
+
+
+def test_a_call_within_an_operator_stays_there_and_meets_what_is_deeper() -> None:
+    native = events(("outer", "op", 0, 1000), ("inner", "op", 200, 300))
+    assert span(align(call(210, 900), native)) == (200, 900)
+    assert span(align(call(100, 290), native)) == (100, 300)
+    assert span(align(call(400, 500), native)) == (400, 500)
+
+
+def test_other_threads_do_not_matter() -> None:
+    assert span(align(call(110, 600, tid=2), events(("op", "op", 100, 500)))) == (110, 600)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 500), st.integers(1, 60)), max_size=12), st.integers(0, 500), st.integers(1, 99)
+)
+def test_aligned_calls_nest_with_operators_in_a_row(found: list[tuple[int, int]], start: int, duration: int) -> None:
+    ends = 0
+    rows: list[Event] = []
+    for begin, length in sorted(found):
+        if begin >= ends:
+            ends = begin + length
+            rows.append(("op", "op", begin, ends))
+    first, last = span(align(call(start, start + duration), events(*rows)))
+    for _, _, begin, end in rows:
+        apart = end <= first or begin >= last
+        assert apart or (first <= begin and end <= last) or (begin <= first and last <= end)
+
+
+def test_an_operator_lies_in_the_call_that_clocks_put_a_little_beside_it() -> None:
+    table = assemble([events(("op", "op", 90, 500))], calls=call(100, 600))
+    assert by_name(table, "parent_id") == {"call": None, "op": 0}
+
+
+def test_a_step_that_ends_within_a_call_ends_after_it() -> None:
+    steps = events(
+        ("step 0", "step", 0, 100_000), ("step 1", "step", 100_000, 300_000), layer="application", step=[0, 1]
+    )
+    table = assemble([], calls=call(50_000, 150_000), own=steps)
+    assert by_name(table, "step") == {"step 0": 0, "step 1": 1, "call": 0}
+    assert by_name(table, "parent_id")["call"] == by_name(table, "id")["step 0"]
+
+
+# --- modules ----------------------------------------------------------------------------------------------------------
+
+
+def modules(*rows: tuple[str, str, int, int]) -> EventTable:
+    found: list[Event] = [(name, "module", start, end) for name, _, start, end in rows]
+    return events(*found, layer="api", module=[path for _, path, _, _ in rows], direction="forward")
+
+
+MODEL = modules(
+    ("Net", "Net", 0, 100), ("Block", "block", 10, 60), ("Linear", "block.0", 20, 40), ("Linear", "head", 70, 90)
+)
+
+
+def test_an_event_belongs_to_the_innermost_module_around_it() -> None:
+    native = events(
+        ("a", "op", 25, 30), ("b", "op", 45, 50), ("c", "op", 62, 65), ("d", "op", 75, 80), ("e", "op", 200, 210)
+    )
+    found = by_name(assemble([native], calls=MODEL), "module")
+    assert {name: found[name] for name in "abcde"} == {"a": "block.0", "b": "block", "c": "Net", "d": "head", "e": None}
+
+
+def test_what_a_native_profiler_says_of_the_module_is_kept() -> None:
+    native = events(("a", "op", 25, 30), module=["scope"])
+    assert by_name(assemble([native], calls=MODEL), "module")["a"] == "scope"
+
+
+def test_work_of_a_device_belongs_to_the_module_of_its_launch() -> None:
+    launch = events(("launch", "runtime", 25, 26), layer="runtime", correlation_id=[7])
+    kernel = events(("kernel", "kernel", 150, 160), layer="runtime", correlation_id=[7], tid=99, device="cuda:0")
+    assert by_name(assemble([launch, kernel], calls=MODEL), "module")["kernel"] == "block.0"
+
+
+def _training() -> EventTable:
+    forward = events(
+        *(("f0", "op", 25, 30), ("f1", "op", 50, 55), ("f2", "op", 75, 80)), sequence_id=[1, 2, 3], direction="forward"
+    )
+    backward = events(
+        *(("b2", "op", 200, 220), ("inner", "op", 205, 210), ("grads", "op", 222, 224)),
+        *(("b1", "op", 230, 240), ("b0", "op", 240, 260)),
+        sequence_id=[3, None, None, 2, 1],
+        direction="backward",
+    )
+    return assemble([forward, backward], calls=MODEL)
+
+
+def test_backward_operators_belong_to_the_module_of_what_they_differentiate() -> None:
+    found = by_name(_training(), "module")
+    names = ("b2", "inner", "b1", "b0", "grads")
+    assert [found[name] for name in names] == ["head", "head", "block", "block.0", None]
+
+
+def test_modules_have_spans_in_the_backward_pass() -> None:
+    rows = [row for row in _training().to_pylist() if row["kind"] == "module" and row["direction"] == "backward"]
+    found = {(row["module"], row["start_ns"], row["start_ns"] + row["duration_ns"]) for row in rows}
+    assert found == {("Net", 200, 260), ("head", 200, 220), ("block", 230, 260), ("block.0", 240, 260)}
+    parents = {row["module"]: row["parent_id"] for row in rows}
+    ids = {row["module"]: row["id"] for row in rows}
+    assert (parents["block.0"], parents["block"], parents["head"]) == (ids["block"], ids["Net"], ids["Net"])
+
+
+def test_a_module_at_work_twice_in_the_backward_pass_has_two_spans() -> None:
+    forward = events(("f0", "op", 25, 30), ("f1", "op", 75, 80), ("f2", "op", 35, 38), sequence_id=[1, 2, 3])
+    backward = events(
+        *(("b0", "op", 200, 210), ("b1", "op", 220, 230), ("b2", "op", 240, 250)),
+        sequence_id=[3, 2, 1],
+        direction="backward",
+    )
+    rows = [row for row in assemble([forward, backward], calls=MODEL).to_pylist() if row["kind"] == "module"]
+    found = {(row["module"], row["start_ns"]) for row in rows if row["direction"] == "backward"}
+    assert found == {("Net", 200), ("block", 200), ("block", 240), ("block.0", 200), ("block.0", 240), ("head", 220)}

@@ -1,0 +1,345 @@
+"""The API tracer: times calls where the surfaces of the frameworks say that calls can be seen.
+
+A call is recorded if it was made by user code: if no other recorded call is under way on its thread, or if code of no
+framework made it, such as a function that was handed to the framework. With `inside` all of them are.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import gc
+import logging
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import FrameType, FunctionType
+from typing import Any
+
+from unified_profiler.capture import code_swap
+from unified_profiler.capture.call_log import BLOCK, ROW, UNRECORDED, Called, CallLog, Open, ThreadCalls
+from unified_profiler.capture.call_texts import CallTexts
+from unified_profiler.capture.code_swap import Invoke
+from unified_profiler.capture.module_paths import ModulePaths, leave
+from unified_profiler.errors import ConfigurationError
+from unified_profiler.model.schema import EventTable, Kind
+from unified_profiler.spi import ApiSurface
+
+logger = logging.getLogger("unified_profiler.api")
+"""Tells every call as it ends, if it is set to DEBUG when tracing begins."""
+
+_FULL = BLOCK * ROW.size
+_OWN = "unified_profiler"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceOptions:
+    """What is traced, and how."""
+
+    calls: bool = True
+    modules: bool = False
+    inside: bool = False
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    arguments: bool = True
+    synchronise: bool = False
+
+    def wants(self, name: str) -> bool:
+        """Say whether calls of that name are to be recorded."""
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in self.exclude):
+            return False
+        return not self.include or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.include)
+
+    def check(self, names: Sequence[str]) -> None:
+        """Check that every pattern matches something.
+
+        Raises:
+            ConfigurationError: One does not.
+        """
+        for option, patterns in (("include", self.include), ("exclude", self.exclude)):
+            for pattern in patterns:
+                if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+                    near = get_close_matches(pattern, names, n=3)
+                    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+                    msg = (
+                        f"`{option}` has the pattern {pattern!r}, which matches no API of the frameworks traced.{hint} "
+                        "Patterns are whole names, in which * stands for anything: 'torch.nn.functional.*'."
+                    )
+                    raise ConfigurationError(msg)
+
+
+class Tracer:
+    """Traces the calls of several frameworks, from `install` to `stop`."""
+
+    def __init__(
+        self, options: TraceOptions, *, clock: Callable[[], int], on_full: Callable[[bool], None] | None = None
+    ) -> None:
+        """Make a tracer.
+
+        Args:
+            options: What is traced.
+            clock: Nanoseconds since the Unix epoch.
+            on_full: Called when a thread has recorded another block of calls, with whether none is under way on it.
+        """
+        self.options = options
+        self.log = CallLog()
+        self.clock = clock
+        self.on_full = on_full
+        self.surfaces: list[FrameworkTracer] = []
+        self.callers = _Callers()
+        _active.add(self)
+
+    def install(self, framework: str, surface: ApiSurface) -> None:
+        """Begin to trace a framework; what is recorded before `clear` does not count."""
+        self.callers.add(surface)
+        tracer = FrameworkTracer(self, framework, surface)
+        self.surfaces.append(tracer)
+        try:
+            with _no_collection():
+                surface.install(tracer)
+        except BaseException:
+            self.surfaces.remove(tracer)
+            tracer.uninstall()
+            raise
+
+    def clear(self) -> None:
+        """Forget what was recorded so far."""
+        self.log.clear()
+
+    def take(self, start_ns: int, end_ns: int) -> EventTable:
+        """Return what was recorded since a moment, and forget it."""
+        return self.log.take(start_ns, end_ns)
+
+    def stop(self) -> None:
+        """Stop tracing; everything is as it was before."""
+        surfaces, self.surfaces = self.surfaces, []
+        for tracer in reversed(surfaces):
+            tracer.uninstall()
+        _active.discard(self)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector off: thousands of new functions have it walk all of a framework again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class FrameworkTracer:
+    """What the surface of one framework talks to."""
+
+    def __init__(self, tracer: Tracer, framework: str, surface: ApiSurface) -> None:
+        options = tracer.options
+        self.inside = options.inside
+        self.wants_calls = options.calls
+        self._options = options
+        self._framework = framework
+        self._surface = surface
+        self._local = tracer.log.local
+        self._clock = tracer.clock
+        self._on_full = tracer.on_full
+        self._log = tracer.log
+        self._by_user = tracer.callers.by_user
+        self._texts = CallTexts(surface.value_texts()) if options.arguments and options.calls else None
+        self._synchronise = surface.synchronise if options.synchronise else None
+        self._watching = logger.isEnabledFor(logging.DEBUG)
+        self._paths = ModulePaths(surface.submodules)
+        self._undo: list[Callable[[], None]] = []
+
+    # --- where calls are seen ---------------------------------------------------------------------------------
+
+    def function(self, function: FunctionType, name: str) -> None:
+        """Trace a function or method written in Python."""
+        if code_swap.can_watch(function):
+            self.undo_at_end(code_swap.watch_function(function, lambda original: self.timed(original, name)))
+
+    def method(self, function: FunctionType, name_of: Callable[[Any], str]) -> None:
+        """Trace a method written in Python whose calls are named after their object."""
+
+        def watch(original: Callable[..., Any]) -> Invoke:
+            invokes: dict[type, Invoke] = {}
+
+            def call(args: tuple[Any, ...], kwargs: Any) -> Any:
+                invoke = invokes.get(type(args[0]))
+                if invoke is None:
+                    invoke = invokes[type(args[0])] = self.timed(original, name_of(args[0]), further=1)
+                return invoke(args, kwargs)
+
+            return call
+
+        self.undo_at_end(code_swap.watch_function(function, watch))
+
+    def attribute(self, owner: type, attribute: str, name: str) -> None:
+        """Trace a method that is not written in Python."""
+        self.undo_at_end(code_swap.watch_attribute(owner, attribute, lambda original: self.timed(original, name)))
+
+    def module_call(self, function: FunctionType) -> None:
+        """Trace the method by which modules are called."""
+        self.undo_at_end(code_swap.watch_function(function, self._module_timed))
+
+    def undo_at_end(self, undo: Callable[[], None]) -> None:
+        """Have something undone when tracing ends."""
+        self._undo.append(undo)
+
+    def uninstall(self) -> None:
+        """Undo everything, whatever fails on the way."""
+        while self._undo:
+            undo = self._undo.pop()
+            try:
+                undo()
+            except Exception:
+                logger.exception("Something of the tracing of %s could not be undone", self._framework)
+
+    # --- calls ------------------------------------------------------------------------------------------------
+
+    def timed(self, function: Callable[..., Any], name: str, further: int = 0) -> Invoke:
+        """Return what records a call of a function and makes it. This is what tracing costs.
+
+        Args:
+            function: What to call.
+            name: What it is called.
+            further: How many frames the caller is above the second one over this.
+        """
+        code = self._code(name)
+        local, now, inside, by_user = self._local, self._clock, self.inside, self._by_user
+        synchronise, say = self._synchronise, None if self._texts is None else self._texts.of
+        watching, finished, above, pack = self._watching, self._finished, 2 + further, ROW.pack
+
+        def call(args: tuple[Any, ...], kwargs: Any) -> Any:
+            thread = local.calls
+            under_way = thread.open
+            if under_way and not inside and not by_user(above):
+                return function(*args, **kwargs) if kwargs else function(*args)
+            text = None if say is None or code < 0 else say(args, kwargs)
+            start = now()
+            under_way.append((code, start, text))
+            try:
+                return function(*args, **kwargs) if kwargs else function(*args)
+            finally:
+                if synchronise is not None:
+                    synchronise()
+                end = now()
+                if code >= 0:
+                    block = thread.block
+                    block.rows += pack(code, start, end, -1 if text is None else block.texts[text])
+                under_way.pop()
+                if code >= 0 and (len(block.rows) >= _FULL or watching):
+                    finished(thread, name, end - start)
+
+        return call
+
+    def module_begins(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], further: int = 0) -> None:
+        """Begin the call of a module; its caller's frame is the second above this one, or so many further up."""
+        thread = self._local.calls
+        code, text = UNRECORDED, None
+        if self.wants_calls:
+            name = self._surface.module_name(module)
+            if name is not None and (self.inside or not thread.open or self._by_user(2 + further)):
+                code = self._code(name)
+                text = None if self._texts is None or code < 0 else self._texts.of(args, kwargs)
+        module_code = self._module_code(thread, module) if self._options.modules else UNRECORDED
+        thread.open.append(Open(code, self._clock(), text, module_code, module))
+
+    def module_ends(self, module: Any) -> None:
+        """End the call of a module."""
+        thread = self._local.calls
+        under_way = thread.open
+        place = next((i for i in range(len(under_way) - 1, -1, -1) if Open(*under_way[i]).key is module), None)
+        if place is None:
+            return
+        if self._synchronise is not None:
+            self._synchronise()
+        end, call = self._clock(), Open(*under_way[place])
+        for code, text in ((call.module_code, None), (call.code, call.text)):
+            if code >= 0:
+                thread.block.add(code, call.start_ns, end, text)
+        del under_way[place:]
+        leave(thread.modules, module)
+        if call.code >= 0:
+            self._finished(thread, self._log.called[call.code].name, end - call.start_ns)
+
+    def _module_timed(self, function: Callable[..., Any]) -> Invoke:
+        def call(args: tuple[Any, ...], kwargs: Any) -> Any:
+            self.module_begins(args[0], args[1:], kwargs, 1)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.module_ends(args[0])
+
+        return call
+
+    def _code(self, name: str) -> int:
+        """Return the number of an API; that of something not wanted is negative."""
+        if not self.wants_calls or not self._options.wants(name):
+            return UNRECORDED
+        return self._log.code(Called(name, Kind.API_CALL, self._framework))
+
+    def _module_code(self, thread: ThreadCalls, module: Any) -> int:
+        path = self._paths.enter(thread.modules, module)
+        return self._log.code(Called(type(module).__name__, Kind.MODULE, self._framework, path))
+
+    def _finished(self, thread: ThreadCalls, name: str, duration_ns: int) -> None:
+        if self._watching:
+            logger.debug("%s %.1f us", name, duration_ns / 1000)
+        if len(thread.block.rows) >= _FULL:
+            thread.pack()
+            if self._on_full is not None:
+                self._on_full(not thread.open)
+
+
+class _Callers(dict[str, bool]):
+    """Whether the code of a module is the user's, by the module's name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._packages: set[str] = {_OWN}
+        self._machinery: dict[str, int] = {}
+
+    def add(self, surface: ApiSurface) -> None:
+        """Take in the code of a framework."""
+        self.clear()
+        self._packages |= surface.packages
+        self._machinery |= surface.machinery
+
+    def __missing__(self, name: str) -> bool:
+        """Find out for a module not seen before.
+
+        The standard library acts on behalf of others, and code without a module was made by a framework.
+        """
+        package = name.partition(".")[0]
+        known = package in self._packages or package in sys.stdlib_module_names or not package
+        self[name] = package == "__main__" or not known
+        return self[name]
+
+    def by_user(self, depth: int) -> bool:
+        """Say whether user code made the call, which is the given number of frames above the one that asks."""
+        frame: FrameType | None = sys._getframe(depth + 1)
+        while frame is not None:
+            name = frame.f_globals.get("__name__") or ""
+            up = 1 if name.startswith(_OWN) else self._machinery.get(name, 0)
+            if not up:
+                return self[name]
+            for _ in range(up):
+                frame = frame.f_back if frame is not None else None
+        return True
+
+
+_active: weakref.WeakSet[Tracer] = weakref.WeakSet()
+
+
+def _stop_in_child() -> None:
+    """A child of a fork traces nothing: what it would record could reach nobody."""
+    code_swap.lock = type(code_swap.lock)()
+    for tracer in list(_active):
+        tracer.stop()
+
+
+os.register_at_fork(after_in_child=_stop_in_child)

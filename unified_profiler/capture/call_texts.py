@@ -1,0 +1,113 @@
+"""What arguments were, in a few words: `Tensor[4,16] float32 cpu`, numbers and short strings as they are.
+
+Nothing here keeps an argument, and no code of the user's runs: what is not known is told by the name of its class.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+_LONGEST = 60
+_MOST_ELEMENTS = 6
+_BETWEEN, _NAMED = "\x1f", "\x1e"
+
+Say = Callable[[Any], str]
+
+
+class CallTexts:
+    """Turns arguments into text, and that text into JSON."""
+
+    def __init__(self, values: Mapping[type, Say]) -> None:
+        """Take what to say of the values of frameworks, by class."""
+        self._values = dict(values)
+        self._say = _Known(_PLAIN | self._values, self._unknown)
+        self._say.update({list: self._sequence("[", "]"), tuple: self._sequence("(", ")"), slice: self._slice})
+
+    def of(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> str:
+        """Return the text of all arguments of a call."""
+        say = self._say
+        try:
+            texts = [say[type(value)](value) for value in args]
+            if kwargs:
+                texts += [f"{name}{_NAMED}{say[type(value)](value)}" for name, value in kwargs.items()]
+        except Exception:  # noqa: BLE001  a value that cannot be described must not fail the call it is given to
+            return "?"
+        return _BETWEEN.join(texts)
+
+    def _unknown(self, kind: type) -> Say:
+        """Find what to say of values of a class seen for the first time."""
+        for parent in kind.__mro__:
+            if parent in self._values:
+                return self._values[parent]
+        name = kind.__name__
+        if {"shape", "dtype"} <= set(dir(kind)) and kind.__module__.partition(".")[0] == "numpy":
+            return lambda value: f"{name}{list(value.shape)} {value.dtype}".replace(", ", ",")
+        return lambda _: name
+
+    def _sequence(self, opening: str, closing: str) -> Say:
+        say = self._say
+
+        def text(values: Sequence[Any]) -> str:
+            some = ", ".join([say[type(value)](value) for value in values[:_MOST_ELEMENTS]])
+            more = f", ... {len(values)} in all" if len(values) > _MOST_ELEMENTS else ""
+            return _cut(f"{opening}{some}{more}{closing}")
+
+        return text
+
+    def _slice(self, value: slice) -> str:
+        parts = (value.start, value.stop, value.step)
+        return ":".join("" if part is None else self._say[type(part)](part) for part in parts[: 3 if value.step else 2])
+
+
+class _Known(dict[type, Say]):
+    """What to say by class, found out once for each."""
+
+    def __init__(self, known: Mapping[type, Say], unknown: Callable[[type], Say]) -> None:
+        super().__init__(known)
+        self._unknown = unknown
+
+    def __missing__(self, kind: type) -> Say:
+        """Find out for a class not seen before."""
+        self[kind] = say = self._unknown(kind)
+        return say
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _quoted(value: str) -> str:
+    return _cut(repr(value[: _LONGEST + 1]))
+
+
+_PLAIN: dict[type, Say] = {
+    type(None): repr,
+    bool: repr,
+    int: lambda value: _cut(repr(value)) if abs(value) < 1 << 64 else f"int of {value.bit_length()} bits",
+    float: repr,
+    complex: repr,
+    str: _quoted,
+    bytes: lambda value: f"bytes[{len(value)}]",
+    dict: lambda value: f"dict[{len(value)}]",
+    type(Ellipsis): lambda _: "...",
+    type: lambda value: value.__name__,
+    type(_cut): lambda value: value.__name__,
+    type(len): lambda value: value.__name__,
+}
+
+
+def as_attributes(text: str, *, finished: bool = True) -> str | None:
+    """Return the JSON object that an event keeps of the arguments, None if there is nothing to keep."""
+    said: dict[str, Any] = {}
+    parts = text.split(_BETWEEN) if text else []
+    positional = [part for part in parts if _NAMED not in part]
+    named = dict(part.split(_NAMED, 1) for part in parts if _NAMED in part)
+    if positional:
+        said["args"] = positional
+    if named:
+        said["kwargs"] = named
+    if not finished:
+        said["finished"] = False
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":")) if said else None

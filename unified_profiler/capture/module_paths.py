@@ -1,0 +1,74 @@
+"""Where a module stands in the model: `encoder.layers.0.self_attn`, found from the outermost module that is running."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+Submodules: TypeAlias = Callable[[Any], Iterable[tuple[str, Any]]]
+"""All modules below a module, with their paths in it."""
+
+Running: TypeAlias = list[tuple[Any, str]]
+"""The modules that are running on a thread and their paths, the outermost first."""
+
+
+class ModulePaths:
+    """Paths of modules. Those of a model are looked up once, and again for a module that was not there then.
+
+    The outermost module goes by the name of its class. Two models may have modules of the same path: those of the
+    second begin with the name of the model.
+    """
+
+    def __init__(self, submodules: Submodules) -> None:
+        self._submodules = submodules
+        self._owners: dict[str, weakref.ref[Any]] = {}
+        """Which model a path belongs to; an outermost module is its own."""
+        self._models: dict[int, tuple[weakref.ref[Any], dict[int, str]]] = {}
+
+    def enter(self, running: Running, module: Any) -> str:
+        """Return the path of a module that begins to run, and add it to those that are running."""
+        if not running:
+            path = self._label(module)
+        else:
+            root, label = running[0]
+            path = self._path(root, label, module) or f"{running[-1][1]}.{type(module).__name__}"
+        running.append((module, path))
+        return path
+
+    def _label(self, root: Any) -> str:
+        name = type(root).__name__
+        label, number = name, 1
+        while not self._is_free(label, root):
+            number += 1
+            label = f"{name}_{number}"
+        self._owners[label] = weakref.ref(root)
+        return label
+
+    def _path(self, root: Any, label: str, module: Any) -> str | None:
+        reference, paths = self._models.get(id(root), (None, {}))
+        if reference is None or reference() is not root or id(module) not in paths:
+            paths = self._paths_of(root, label)
+            self._models[id(root)] = weakref.ref(root), paths
+        return paths.get(id(module))
+
+    def _paths_of(self, root: Any, label: str) -> dict[int, str]:
+        paths = {}
+        for path, module in self._submodules(root):
+            if path and id(module) not in paths:
+                own = path if self._is_free(path, root) else f"{label}.{path}"
+                self._owners[own] = weakref.ref(root)
+                paths[id(module)] = own
+        return paths
+
+    def _is_free(self, path: str, root: Any) -> bool:
+        owner = self._owners.get(path)
+        return owner is None or owner() is None or owner() is root
+
+
+def leave(running: Running, module: Any) -> None:
+    """Take a module, and all that were begun within it, from those that are running."""
+    for place in range(len(running) - 1, -1, -1):
+        if running[place][0] is module:
+            del running[place:]
+            return

@@ -1,0 +1,101 @@
+"""Which module of the model an event belongs to, from the calls of modules that were recorded.
+
+Forward, an event belongs to the innermost module that encloses it. Backward, where an operator carries the sequence
+number of the forward operator that it differentiates, it belongs to the module of that one. Work of a device belongs
+to the module of the call that launched it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from unified_profiler.model.columns import look_up, text
+from unified_profiler.model.nesting import Ints, of_kind, whole_numbers, with_column
+from unified_profiler.model.schema import EventTable, Kind, Layer
+from unified_profiler.model.tree import Tree
+
+Flags = npt.NDArray[np.bool_]
+
+BACKWARD = "backward"
+
+
+def module_calls(events: EventTable) -> Flags:
+    """Say which events are calls of modules that the facade recorded."""
+    return of_kind(events, Kind.MODULE) & _says(events, "layer", Layer.API.value)
+
+
+def carry_modules(events: EventTable) -> EventTable:
+    """Give nested events the path of the module they belong to, where they do not say it themselves."""
+    modules = module_calls(events)
+    if not modules.any():
+        return events
+    told, paths = _codes(events, "module")
+    tree = tree_of(events)
+    found = tree.inherit(np.where(modules, told, -1), outermost=False)
+    backward = tree.inherit(_differentiated(events, found), outermost=False)
+    found = np.where(found < 0, backward, found)
+    found = _by_launch(events, np.where(told >= 0, told, found))
+    return with_column(events, "module", text(found, paths))
+
+
+def models(events: EventTable) -> dict[str, str]:
+    """Return for the path of each module that was called that of the outermost module it ran in."""
+    modules = module_calls(events)
+    told, paths = _codes(events, "module")
+    outermost = tree_of(events).inherit(np.where(modules, told, -1), outermost=True)
+    pairs = np.unique(np.stack([told[modules], outermost[modules]]), axis=1).T.tolist()
+    return {paths[module]: paths[model] for module, model in pairs}
+
+
+def backward_nodes(events: EventTable) -> Flags:
+    """Say which events are operators of a backward pass of which the module is known, the outermost of their kind."""
+    told, _ = _codes(events, "module")
+    nodes = _says(events, "direction", BACKWARD) & (whole_numbers(events.column("sequence_id")) >= 0) & (told >= 0)
+    tree = tree_of(events)
+    above = tree.inherit(np.where(nodes, 0, -1), outermost=True)[np.maximum(tree.parent, 0)]
+    outermost: Flags = nodes & ((tree.parent < 0) | (above < 0))
+    return outermost
+
+
+def tree_of(events: EventTable) -> Tree:
+    """Return the tree of nested events whose rows are their ids."""
+    return Tree(whole_numbers(events.column("parent_id")), whole_numbers(events.column("depth")))
+
+
+def _codes(events: EventTable, column: str) -> tuple[Ints, list[str]]:
+    values = events.column(column).unify_dictionaries().combine_chunks()
+    return whole_numbers(values.indices), values.dictionary.to_pylist()
+
+
+def _says(events: EventTable, column: str, value: str) -> Flags:
+    codes, texts = _codes(events, column)
+    flags: Flags = codes == (texts.index(value) if value in texts else -2)
+    return flags
+
+
+def _differentiated(events: EventTable, module: Ints) -> Ints:
+    """Return for each backward operator the module of the last forward operator with its sequence number."""
+    sequence, start = whole_numbers(events.column("sequence_id")), whole_numbers(events.column("start_ns"))
+    backward = _says(events, "direction", BACKWARD)
+    forward = np.flatnonzero((sequence >= 0) & ~backward & (module >= 0))
+    nodes = np.flatnonzero((sequence >= 0) & backward)
+    found = np.full(len(sequence), -1, np.int64)
+    if len(forward):
+        forward = forward[np.lexsort((start[forward], sequence[forward]))]
+        keys = sequence[forward]
+        last = np.searchsorted(keys, sequence[nodes], side="right") - 1
+        known = (last >= 0) & (keys[last] == sequence[nodes])
+        found[nodes[known]] = module[forward[last[known]]]
+    return found
+
+
+def _by_launch(events: EventTable, module: Ints) -> Ints:
+    """Give the work of a device the module of the call that launched it."""
+    correlation = whole_numbers(events.column("correlation_id"))
+    launches = np.flatnonzero((correlation >= 0) & (module >= 0))
+    waiting = np.flatnonzero((correlation >= 0) & (module < 0))
+    launch = look_up(correlation[waiting], correlation[launches])
+    module = module.copy()
+    module[waiting[launch >= 0]] = module[launches[launch[launch >= 0]]]
+    return module

@@ -1,0 +1,13 @@
+"""Looking at what was traced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unified_profiler.profiler import Profiler
+
+
+def recorded_calls(profiler: Profiler, kind: str = "api_call") -> list[dict[str, Any]]:
+    """Return the events of a kind from all traces of a profiler, in the order in which they began."""
+    found = [row for trace in profiler.traces for row in trace.events.to_pylist() if row["kind"] == kind]
+    return sorted(found, key=lambda row: (row["start_ns"], -row["duration_ns"]))
