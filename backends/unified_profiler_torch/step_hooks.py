@@ -137,11 +137,15 @@ def _after_backward(module: ModuleType, report: Report) -> Undo:
 
 
 def _call_site(frame: FrameType | None) -> int:
-    """Return a number for the nearest line outside torch."""
+    """Return a number for the nearest line outside torch, and of what traces its calls."""
     root = _torch_root()
-    while frame is not None and frame.f_code.co_filename.startswith(root):
+    while frame is not None and (frame.f_code.co_filename.startswith(root) or _is_own(frame)):
         frame = frame.f_back
     return 0 if frame is None else _line(frame.f_code, frame.f_lineno)
+
+
+def _is_own(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).startswith("unified_profiler")
 
 
 def _line(code: CodeType, number: int) -> int:

@@ -100,6 +100,22 @@ def test_a_training_loop_with_arguments_and_settings_of_its_own(launch: Launch) 
     assert str(ran.run.path) in ran.stderr
 
 
+def test_api_calls_and_modules(launch: Launch) -> None:
+    ran = launch(SETUP + SGD + "for i in range(8):\n" + STEP, "--api", "--with-modules")
+    assert (ran.signal, ran.manifest.step_count, ran.recorded_steps) == (("optimizer", 1), 8, [2, 3, 4])
+    wanted = ("torch.nn.Sequential", "torch.Tensor.backward", "torch.optim.SGD.step", "torch.optim.Optimizer.zero_grad")
+    assert [ran.calls(name) for name in wanted] == [3, 3, 3, 3]
+    assert "torch.nn.Sequential" in ran.stdout.split("# of Calls")[2]
+    kinds = ran.run.traces[0].events.select(["kind", "module"]).to_pylist()
+    assert {row["module"] for row in kinds if row["kind"] == "op"} == {None, "0", "1", "2"}
+
+
+def test_calls_that_the_framework_makes_itself(launch: Launch) -> None:
+    ran = launch(SETUP + SGD + "for i in range(8):\n" + STEP, "--api-inside", "--no-table")
+    assert ran.calls("torch.nn.functional.linear") == 3 * 2
+    assert ran.stdout == ""
+
+
 def test_gradient_accumulation_and_schedule_options(launch: Launch) -> None:
     text = SETUP + SGD + "for i in range(12):\n    model(x).sum().backward()\n    if i % 3 == 2: opt.step()\n"
     ran = launch(text, "--wait", "1", "--warmup", "0", "--active", "2", "--record-shapes", "--no-table")

@@ -1,0 +1,151 @@
+"""Calls, modules and operators of one training: nothing is outside of a call, and operators know their module."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from unified_profiler import Profiler, op_table, schedule, trace_api
+from unified_profiler.model.schema import EventTable
+from unified_profiler.testing import recorded_calls as rows
+
+Row = dict[str, Any]
+
+
+X, Y = torch.arange(12.0).reshape(3, 4) + 1, torch.ones(3, 4)
+IMAGE, LABELS = torch.ones(1, 3, 8, 8), torch.zeros(3, dtype=torch.long)
+LINEAR, LOSS = nn.Linear(4, 2), nn.CrossEntropyLoss()
+
+
+# --- complete, by an independent source ------------------------------------------------------------------------------
+
+
+class Block(nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+        self.norm = nn.LayerNorm(16)
+        self.layers = nn.ModuleList([nn.Linear(16, 16), nn.Linear(16, 16)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mixed, _ = self.attention(x, x, x)
+        for layer in self.layers:
+            mixed = torch.relu_(layer(mixed))
+        return self.norm(x + mixed)
+
+
+class Model(nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(inplace=True))
+        self.encoder = Block()
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        tokens = self.stem(images).flatten(2).transpose(1, 2)
+        return self.head(self.encoder(tokens).mean(dim=1))
+
+
+@pytest.fixture(scope="module")
+def training() -> Profiler:
+    """A real training, recorded with operators, calls and modules."""
+    torch.manual_seed(0)
+    model, criterion = Model(), nn.CrossEntropyLoss()
+    optimizer = torch.optim.AdamW(model.parameters())
+    plan = schedule(wait=1, warmup=1, active=2, repeat=1)
+    with Profiler(schedule=plan, api=True, with_modules=True, backend="torch") as profiler:
+        for _ in range(4):
+            images, labels = torch.randn(4, 3, 8, 8), torch.randint(5, (4,))
+            optimizer.zero_grad(set_to_none=False)
+            criterion(model(images / 2 + 0.1), labels).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            profiler.step()
+    assert not profiler.failures
+    return profiler
+
+
+def test_every_operator_lies_within_a_call(training: Profiler) -> None:
+    events = training.traces[0].events.to_pylist()
+    operators = [row for row in events if row["kind"] == "op"]
+    assert len(operators) > 500
+    outside = []
+    for row in operators:
+        above: Row | None = row
+        while above is not None and above["kind"] != "api_call":
+            above = None if above["parent_id"] is None else events[above["parent_id"]]
+        if above is None:
+            outside.append(row["name"])
+    assert outside == []
+
+
+def test_calls_of_recorded_steps_are_in_their_steps(training: Profiler) -> None:
+    by_step = Counter(row["step"] for row in rows(training))
+    assert set(by_step) == {2, 3}
+    assert by_step[2] == by_step[3]
+
+
+# --- modules ----------------------------------------------------------------------------------------------------------
+
+
+def _paths(events: EventTable, direction: str) -> set[str]:
+    found = [row for row in events.to_pylist() if row["kind"] == "module" and row["direction"] == direction]
+    return {row["module"] for row in found}
+
+
+WANTED = {
+    *("Model", "stem", "stem.0", "stem.1", "stem.2", "encoder", "encoder.attention", "encoder.norm"),
+    *("encoder.layers.0", "encoder.layers.1", "head", "CrossEntropyLoss"),
+}
+
+
+def test_modules_have_their_paths_forward_and_backward(training: Profiler) -> None:
+    events = training.traces[0].events
+    assert _paths(events, "forward") == WANTED
+    assert _paths(events, "backward") == WANTED
+
+
+def test_operators_carry_the_module_forward_and_backward(training: Profiler) -> None:
+    operators = [row for row in training.traces[0].events.to_pylist() if row["kind"] == "op"]
+    convolutions = {row["module"] for row in operators if row["op"] == "Conv"}
+    assert convolutions == {"stem.0"}
+    linear = {row["module"] for row in operators if row["name"] in {"aten::linear", "AddmmBackward0"}}
+    assert linear == {"encoder.layers.0", "encoder.layers.1", "encoder.attention", "head"} & linear
+    assert {"encoder.layers.0", "head"} <= linear
+    backward = [row for row in operators if row["direction"] == "backward" and row["name"].endswith("Backward0")]
+    assert {row["module"] for row in backward} >= WANTED - {"Model", "encoder", "stem"}
+
+
+def test_the_table_by_module_says_which_layer_is_slow() -> None:
+    slow, fast = nn.Linear(600, 600), nn.Linear(4, 4)
+    model = nn.Sequential(fast, nn.Linear(4, 600), slow, slow, slow, slow)
+    with Profiler(with_modules=True, backend="torch") as profiler:
+        model(torch.ones(256, 4)).sum().backward()
+    table = op_table(profiler.traces[0], by="module").table.to_pylist()
+    assert table[0]["module"] == "2"
+    assert rows(profiler) == []
+
+
+def test_a_module_with_modules_off_leaves_no_events(training: Profiler) -> None:
+    with Profiler(backend="torch") as profiler:
+        LINEAR(X)
+    assert rows(profiler, "module") == []
+    assert {row["module"] for row in profiler.traces[0].events.to_pylist()} == {None}
+    del training
+
+
+def test_two_models_with_the_same_paths_are_told_apart() -> None:
+    class Generator(nn.Sequential):  # type: ignore[misc]
+        pass
+
+    class Discriminator(nn.Sequential):  # type: ignore[misc]
+        pass
+
+    one, two = Generator(nn.Linear(4, 4)), Discriminator(nn.Linear(4, 4))
+    with trace_api(with_modules=True) as tracer:
+        two(one(X))
+    assert [row["module"] for row in rows(tracer, "module")] == ["Generator", "0", "Discriminator", "Discriminator.0"]
