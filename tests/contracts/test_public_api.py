@@ -13,12 +13,16 @@ PUBLIC = [
     "Trace",
     "UnifiedProfilerError",
     "__version__",
+    "api_name",
+    "api_table",
     "op_table",
     "query",
     "read",
     "schedule",
     "step_breakdown",
+    "trace_api",
     "write",
+    "write_api_calls",
 ]
 
 

@@ -31,6 +31,9 @@ with up.Profiler(
     profile_memory=True,
     with_stack=False,
     with_flops=True,
+    with_modules=True,
+    api={"inside": True, "include": ["torch.nn.*"]},
+    operators=True,
     keep_native=False,
     native_options={"torch": {"acc_events": True}},
     strict=False,
@@ -67,3 +70,15 @@ try:
     up.query(trace, "select count(*) from events")
 except (QueryError, BackendError) as error:
     problem: up.UnifiedProfilerError = error
+
+
+@up.trace_api(inside=True, include="torch.*", exclude=["torch.Tensor.*"], arguments=False, synchronise=True)
+def predict(batch: int) -> int:
+    return batch
+
+
+with up.trace_api(backend="torch", with_modules=True, output_dir=Path("calls"), on_trace_ready=say) as tracer:
+    answer: int = predict(1)
+calls = up.api_table(tracer.run, sort_by="total_ns", row_limit=5)
+files: list[Path] = up.write_api_calls(tracer.run, "calls", format="csv", file_max_size="1MB", file_name_spec="serial")
+full_name: str = up.api_name(print)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
-from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from unified_profiler.analysis.op_calls import op_calls
+from unified_profiler.analysis.options import check_row_limit, chosen, order_by
 from unified_profiler.analysis.sql import load
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
 from unified_profiler.engine.rendering import format_time
@@ -107,7 +106,7 @@ def op_table(
     """
     keys = _keys(by)
     order = _order(sort_by or "self_cpu_ns", keys)
-    _check_limit(row_limit)
+    check_row_limit(row_limit)
     tables = [trace.events for trace in traces_of(source)] or [empty_table()]
     calls = pa.concat_tables([op_calls(events, keys=keys, regions=regions) for events in tables])
     sql = load("op_table", keys=", ".join(keys), order=order)
@@ -121,37 +120,17 @@ def _keys(by: str | Sequence[str]) -> tuple[str, ...]:
     if not names:
         msg = f"`by` must name at least one of {', '.join(GROUPINGS)}; found nothing."
         raise ConfigurationError(msg)
-    columns = [column for name in names for column in _chosen("by", name, GROUPINGS)]
+    columns = [column for name in names for column in chosen("by", name, GROUPINGS)]
     return tuple(dict.fromkeys(columns))
 
 
 def _order(sort_by: str, keys: tuple[str, ...]) -> str:
     own = {name: name for name in (*keys, *MEASURES)}
-    column = _chosen("sort_by", sort_by, {**_TORCH_NAMES, **own})
+    column = chosen("sort_by", sort_by, {**_TORCH_NAMES, **own})
     if column not in own:
         msg = f"`sort_by` = {sort_by!r} needs the column {column}, which is not a key here: the keys are {keys}."
         raise ConfigurationError(msg)
-    first = f"{column} desc nulls last" if column in MEASURES else f"{column} asc nulls last"
-    return ", ".join([first, *(f"{key} asc nulls last" for key in keys if key != column)])
-
-
-_Choice = TypeVar("_Choice")
-
-
-def _chosen(option: str, name: str, choices: Mapping[str, _Choice]) -> _Choice:
-    if name in choices:
-        return choices[name]
-    close = get_close_matches(str(name), choices, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    msg = f"`{option}` must be one of {', '.join(choices)}; found {name!r}.{hint}"
-    raise ConfigurationError(msg)
-
-
-def _check_limit(row_limit: object) -> None:
-    if row_limit is None or (isinstance(row_limit, int) and row_limit >= 0):
-        return
-    msg = f"`row_limit` must be a whole number of at least 0, or None for all rows; found {row_limit!r}."
-    raise ConfigurationError(msg)
+    return order_by(column, keys=keys, measures=MEASURES)
 
 
 def _measured(table: pa.Table) -> dict[str, str]:

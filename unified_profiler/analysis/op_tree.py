@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unified_profiler.analysis.ancestry import nearest, parent_rows, self_time
 from unified_profiler.analysis.columns import Codes, Flags, coded, ints
 from unified_profiler.model.nesting import Ints
-from unified_profiler.model.schema import EventTable, Kind
+from unified_profiler.model.schema import EventTable, Kind, Layer
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,11 @@ def op_tree(events: EventTable, *, regions: bool = False, merge_duplicates: bool
             and no node, as in torch.
     """
     kinds = _Kinds.of(events, regions=regions)
-    node, parent = kinds.node, _parent_rows(events)
-    parent = _nearest(parent, parent=parent, wanted=node)
+    node, parent = kinds.node, parent_rows(events)
+    parent = nearest(parent, parent=parent, wanted=node)
     if merge_duplicates:
         node = node & ~_duplicates(coded(events, "name").codes, parent, node)
-        parent = _nearest(parent, parent=parent, wanted=node)
+        parent = nearest(parent, parent=parent, wanted=node)
     launcher = _launchers(events, kinds, parent=parent, wanted=node & kinds.launches)
     duration = ints(events, "duration_ns")
     size = np.where(kinds.memory, ints(events, "bytes", null=0), 0)
@@ -61,7 +62,7 @@ def op_tree(events: EventTable, *, regions: bool = False, merge_duplicates: bool
         node=node,
         on_device=kinds.on_device,
         launcher=launcher,
-        cpu=Branch(own=_self_time(duration, parent, node), total=np.where(node, duration, 0)),
+        cpu=Branch(own=self_time(duration, parent, node), total=np.where(node, duration, 0)),
         device=_branch(np.where(kinds.on_device, duration, 0), launcher, parent),
         cpu_memory=_branch(np.where(kinds.foreign, 0, size), parent, parent),
         device_memory=_branch(np.where(kinds.foreign, size, 0), parent, parent),
@@ -89,6 +90,7 @@ class _Kinds:
         runtime = of_kind(Kind.RUNTIME) & ~foreign
         calls = runtime | (of_kind(Kind.OP, Kind.COLLECTIVE, Kind.KERNEL, Kind.COPY) & ~on_device)
         spans = of_kind(Kind.REGION, Kind.STEP, Kind.MODULE) & ~foreign
+        spans &= ~coded(events, "layer").where(Layer.API.value.__eq__)
         if not regions:
             spans &= coded(events, "framework").codes >= 0
         return cls(
@@ -99,31 +101,6 @@ class _Kinds:
             launches=calls & ~runtime,
             memory=of_kind(Kind.MEMORY),
         )
-
-
-def _parent_rows(events: EventTable) -> Ints:
-    ids, parents = ints(events, "id"), ints(events, "parent_id")
-    if np.array_equal(ids, np.arange(len(ids))):
-        return parents
-    order = np.argsort(ids, kind="stable")
-    place = np.minimum(np.searchsorted(ids[order], parents), len(ids) - 1)
-    return np.where(parents >= 0, order[place], -1)
-
-
-def _nearest(start: Ints, *, parent: Ints, wanted: Flags) -> Ints:
-    """Climb from each start until a wanted row is reached."""
-    found = start.copy()
-    rows = np.flatnonzero(found >= 0)
-    while len(rows := rows[~wanted[found[rows]]]):
-        found[rows] = parent[found[rows]]
-        rows = rows[found[rows] >= 0]
-    return found
-
-
-def _self_time(duration: Ints, parent: Ints, node: Flags) -> Ints:
-    children = np.flatnonzero(node & (parent >= 0))
-    spent = np.bincount(parent[children], weights=duration[children], minlength=len(duration))
-    return np.where(node, duration - spent.astype(np.int64), 0)
 
 
 def _duplicates(name: Codes, parent: Ints, node: Flags) -> Flags:
@@ -147,7 +124,7 @@ def _launchers(events: EventTable, kinds: _Kinds, *, parent: Ints, wanted: Flags
     place = calls[np.minimum(np.searchsorted(correlation[calls], correlation[work]), len(calls) - 1)]
     known = correlation[place] == correlation[work]
     launcher[work[known]] = place[known]
-    return _nearest(launcher, parent=parent, wanted=wanted)
+    return nearest(launcher, parent=parent, wanted=wanted)
 
 
 def _branch(amount: Ints, owner: Ints, parent: Ints) -> Branch:

@@ -79,11 +79,18 @@ def run(
     profile_memory: Annotated[bool | None, typer.Option(help="Allocations.", **_RECORD)] = None,
     with_stack: Annotated[bool | None, typer.Option(help="Python stacks.", **_RECORD)] = None,
     with_flops: Annotated[bool | None, typer.Option(help="Floating-point operations.", **_RECORD)] = None,
+    with_modules: Annotated[
+        bool | None, typer.Option(help="Calls of modules, so that operators tell their layer.", **_RECORD)
+    ] = None,
+    api: Annotated[bool | None, typer.Option(help="Calls of the frameworks' API.", **_RECORD)] = None,
+    api_inside: Annotated[
+        bool, typer.Option("--api-inside", help="And those that the frameworks make themselves.", **_RECORD)
+    ] = False,
     keep_native: Annotated[bool | None, typer.Option(help="Keep the native profilers' own files.", **_RECORD)] = None,
     strict: Annotated[
         bool | None, typer.Option(help="Exit with an error if profiling fails; the script runs to its end.", **_RECORD)
     ] = None,
-    table: Annotated[bool, typer.Option(help="Print the table of operators.", **_OUTPUT)] = True,
+    table: Annotated[bool, typer.Option(help="Print the table of operators, and of API calls.", **_OUTPUT)] = True,
     row_limit: Annotated[int, typer.Option(min=0, help="Most rows of it; 0 for all.", **_OUTPUT)] = 20,
     sort_by: Annotated[str | None, typer.Option(help="A column, or one of torch's sort keys.", **_OUTPUT)] = None,
 ) -> None:
@@ -101,6 +108,8 @@ def run(
 
       unified-profiler run --wait 10 --active 5 --record-shapes -o profile train.py
 
+      unified-profiler run --api --with-modules train.py
+
       unified-profiler run -m package.train -- --epochs 1
 
       torchrun --nproc-per-node 2 -m unified_profiler run train.py
@@ -117,6 +126,8 @@ def run(
         "profile_memory": profile_memory,
         "with_stack": with_stack,
         "with_flops": with_flops,
+        "with_modules": with_modules,
+        "api": {"inside": True} if api_inside else api,
         "keep_native": keep_native,
         "strict": strict,
     }
@@ -182,6 +193,7 @@ def _report(outcome: Outcome, *, table: bool, row_limit: int, sort_by: str | Non
     if table and outcome.run is not None and outcome.run.traces and outcome.run.ranks[:1] == [0]:  # one of all ranks
         try:
             _print(f"\n{_table_text(outcome.run, row_limit=row_limit, sort_by=sort_by)}", sys.__stdout__)
+            _print(_calls_text(outcome.run, row_limit=row_limit), sys.__stdout__)
         except UnifiedProfilerError as error:  # the script's exit code is worth more than a mistyped column
             lines.append(f"no table: {error}")
     for line in lines:
@@ -194,8 +206,18 @@ def _table_text(run: Run, *, row_limit: int, sort_by: str | None) -> str:
     return str(op_table(run, row_limit=row_limit or None, sort_by=sort_by))
 
 
+def _calls_text(run: Run, *, row_limit: int) -> str:
+    """Return the table of API calls; nothing if none were recorded."""
+    from unified_profiler.analysis import api_table
+
+    calls = api_table(run, row_limit=row_limit or None)
+    return f"\n{calls}" if len(calls.table) else ""
+
+
 def _print(text: str, stream: TextIO | None) -> None:
-    """Print, unless the script closed the stream or nobody reads it any more."""
+    """Print, unless there is nothing, the script closed the stream, or nobody reads it any more."""
+    if not text:
+        return
     with suppress(OSError, ValueError):
         sys.stdout.flush()  # what the script printed comes first
     with suppress(OSError, ValueError):

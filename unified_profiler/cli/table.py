@@ -1,4 +1,4 @@
-"""`unified-profiler table`: the operators, or the steps, of a run."""
+"""`unified-profiler table`: the operators, the steps, or the API calls of a run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import typer
 
 from unified_profiler.cli.output import Format, show
 from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
+from unified_profiler.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from unified_profiler.analysis import Result
@@ -20,14 +21,17 @@ def table(
     by: Annotated[
         list[str] | None, typer.Option("--by", help="What makes a row: name (default), op, shapes, ...; repeatable.")
     ] = None,
-    sort_by: Annotated[str | None, typer.Option(help="A column, or one of torch's sort keys.")] = None,
+    sort_by: Annotated[str | None, typer.Option(help="A column; of operators also one of torch's sort keys.")] = None,
     row_limit: Annotated[int, typer.Option(min=0, help="Most rows to print; 0 for all.")] = 20,
     rank: RankOption = None,
     cycle: CycleOption = None,
     steps: Annotated[bool, typer.Option("--steps", help="Where the time of each step went, instead.")] = False,
+    api: Annotated[bool, typer.Option("--api", help="The calls of the frameworks' API, instead.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array of objects.")] = False,
 ) -> None:
-    """Print the operators of a run with counts, times, memory and FLOPs; or, with --steps, the breakdown of its steps.
+    """Print the operators of a run with counts, times, memory and FLOPs.
+
+    With --steps it is the breakdown of its steps, with --api the calls of each API, which `run --api` records.
 
     [bold]Examples[/bold]
 
@@ -36,17 +40,38 @@ def table(
       unified-profiler table profile --by op --by direction --sort-by self_cpu_time_total
 
       unified-profiler table profile --steps --rank 0 --json
+
+      unified-profiler table profile --api --sort-by total_ns --row-limit 10
     """
+    _check_choice(by=bool(by), steps=steps, api=api)
     with working("Reading and adding up"):
         selected = read_selected(run, rank=rank, cycle=cycle)
-        result = _step_table(selected) if steps else _op_table(selected, by or ["name"], sort_by, row_limit)
+        if steps:
+            result = _step_table(selected)
+        elif api:
+            result = _api_table(selected, sort_by, row_limit)
+        else:
+            result = _op_table(selected, by or ["name"], sort_by, row_limit)
     show(result, Format.JSON if as_json else Format.TABLE)
+
+
+def _check_choice(*, by: bool, steps: bool, api: bool) -> None:
+    """Refuse options of which one would have no effect."""
+    if api and (steps or by):
+        msg = f"--api and {'--steps' if steps else '--by'} exclude each other: leave one out."
+        raise ConfigurationError(msg)
 
 
 def _op_table(run: Run, by: list[str], sort_by: str | None, row_limit: int) -> Result:
     from unified_profiler.analysis import op_table
 
     return op_table(run, by=tuple(by), sort_by=sort_by, row_limit=row_limit or None)
+
+
+def _api_table(run: Run, sort_by: str | None, row_limit: int) -> Result:
+    from unified_profiler.analysis import api_table
+
+    return api_table(run, sort_by=sort_by, row_limit=row_limit or None)
 
 
 def _step_table(run: Run) -> Result:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from unified_profiler.export.fragments import (
     Fragment,
+    as_buffer,
     chosen,
     constant,
     either,
@@ -23,6 +24,7 @@ from unified_profiler.export.fragments import (
     joined,
     member,
     microseconds,
+    whole,
 )
 from unified_profiler.export.lanes import Lanes, codes
 from unified_profiler.export.links import Links, backward_links, launch_links
@@ -58,7 +60,7 @@ def event_blocks(
     order = np.lexsort((-duration, start))
     for first in range(0, len(order), _BLOCK):
         texts = event(pa.array(order[first : first + _BLOCK]))
-        yield pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), ",\n")[0].as_buffer()
+        yield as_buffer(texts, separator=",\n")
 
 
 def _event(events: EventTable, lanes: Lanes, start: Ints, duration: Ints, rows_per_trace: Sequence[int]) -> Fragment:
@@ -98,8 +100,7 @@ def _counter_args(events: EventTable) -> Fragment:
 
 
 def _members(events: EventTable, lanes: Lanes, rows_per_trace: Sequence[int]) -> Iterator[Fragment]:
-    number = events.column("id").combine_chunks()
-    yield joined([constant('"id":'), lambda rows: number.take(rows).cast(pa.string())])
+    yield joined([constant('"id":'), whole(events.column("id").to_numpy())])
     if len(rows_per_trace) > 1:
         trace = np.repeat(np.arange(len(rows_per_trace)), rows_per_trace)
         yield chosen([f',"trace":{index}' for index in range(len(rows_per_trace))], pa.array(trace))

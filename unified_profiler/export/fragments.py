@@ -55,15 +55,47 @@ def inner_text(events: EventTable, name: str) -> Fragment:
     return chosen([quoted(value)[1:-1] for value in column.dictionary.to_pylist()], column.indices)
 
 
+def whole(numbers: Ints) -> Fragment:
+    """Write whole numbers."""
+    column = pa.array(numbers)
+    return lambda rows: column.take(rows).cast(pa.string())
+
+
 def microseconds(nanoseconds: Ints) -> Fragment:
-    """Write times with exactly three decimals, without the detour over floating point."""
-    whole, rest = pa.array(nanoseconds // 1000), pa.array(nanoseconds % 1000)
+    """Write times in microseconds with all their decimals."""
+    return _decimal(nanoseconds, decimals=3)
+
+
+def milliseconds(nanoseconds: Ints) -> Fragment:
+    """Write times in milliseconds with all their decimals."""
+    return _decimal(nanoseconds, decimals=6)
+
+
+def _decimal(nanoseconds: Ints, *, decimals: int) -> Fragment:
+    """Write nanoseconds in a larger unit, without the detour over floating point."""
+    units, rest = pa.array(nanoseconds // 10**decimals), pa.array(nanoseconds % 10**decimals)
 
     def fragment(rows: Any) -> Any:
-        decimals = pc.utf8_lpad(rest.take(rows).cast(pa.string()), width=3, padding="0")
-        return pc.binary_join_element_wise(whole.take(rows).cast(pa.string()), decimals, ".")
+        behind = pc.utf8_lpad(rest.take(rows).cast(pa.string()), width=decimals, padding="0")
+        return pc.binary_join_element_wise(units.take(rows).cast(pa.string()), behind, ".")
 
     return fragment
+
+
+def each_distinct(column: Any, encode: Callable[[str | None], str]) -> Fragment:
+    """Write a text column with each distinct text encoded once per block of rows: for columns of many texts."""
+
+    def fragment(rows: Any) -> Any:
+        block = column.indices.take(rows).dictionary_encode(null_encoding="encode")
+        texts = column.dictionary.take(block.dictionary).to_pylist()
+        return pa.array([encode(text) for text in texts], pa.string()).take(block.indices)
+
+    return fragment
+
+
+def as_buffer(texts: Any, *, separator: str) -> Any:
+    """Return the texts of a block of rows as one buffer."""
+    return pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), separator)[0].as_buffer()
 
 
 def quoted(text: str) -> str:
@@ -87,4 +119,5 @@ def _numbers(values: Any) -> Any:
     plain = values.cast(pa.string())
     if not pa.types.is_floating(values.type):
         return plain
+    plain = pc.if_else(pc.equal(plain, "-0"), "-0.0", plain)  # as a whole number it would lose its sign
     return pc.if_else(pc.is_finite(values), plain, pc.binary_join_element_wise('"', plain, '"', ""))

@@ -4,7 +4,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from typer.testing import Result
+
+from unified_profiler.model.storage import write_parquet
+from unified_profiler.testing.builders import TraceBuilder
 
 Invoke = Callable[..., Result]
 
@@ -64,3 +68,46 @@ def test_rows_can_be_made_by_several_columns(invoke: Invoke, run_dir: Path) -> N
 def test_steps_gives_one_row_per_rank_and_step(invoke: Invoke, run_dir: Path) -> None:
     result = invoke("table", run_dir, "--steps", "--json")
     assert [(record["rank"], record["step"]) for record in json.loads(result.stdout)] == [(0, 0), (1, 0)]
+
+
+@pytest.fixture
+def api_run(tmp_path: Path) -> Path:
+    """A trace with a call of norm that calls sqrt, and one of relu."""
+    builder = TraceBuilder()
+    for name, start, duration in (("torch.norm", 0, 1000), ("torch.sqrt", 100, 700), ("torch.relu", 2000, 400)):
+        builder.op(name, start, duration, layer="api", kind="api_call")
+    path = tmp_path / "api.parquet"
+    write_parquet(builder.op("aten::sqrt", 200, 100).build(), path)
+    return path
+
+
+def test_api_prints_the_calls_of_each_api(invoke: Invoke, api_run: Path) -> None:
+    result = invoke("table", api_run, "--api")
+    assert result.exit_code == 0, result.stderr
+    assert all(name in result.stdout for name in ("torch.norm", "torch.sqrt", "torch.relu", "API time total: 1.400us"))
+    assert "aten::sqrt" not in result.stdout
+
+
+def test_api_sorts_limits_and_prints_json_as_the_table_of_operators_does(invoke: Invoke, api_run: Path) -> None:
+    result = invoke("table", api_run, "--api", "--sort-by", "total_ns", "--row-limit", "2", "--json")
+    records = json.loads(result.stdout)
+    assert [(record["name"], record["self_ns"]) for record in records] == [("torch.norm", 300), ("torch.sqrt", 700)]
+
+
+def test_api_refuses_an_unknown_sort_key(invoke: Invoke, api_run: Path) -> None:
+    result = invoke("table", api_run, "--api", "--sort-by", "totl_ns")
+    assert result.exit_code == 2
+    assert "Did you mean 'total_ns'?" in result.stderr
+
+
+def test_api_of_a_run_without_api_calls_says_how_to_record_them(invoke: Invoke, run_dir: Path) -> None:
+    result = invoke("table", run_dir, "--api")
+    assert result.exit_code == 0, result.stderr
+    assert "unified-profiler run --api" in result.stdout
+
+
+@pytest.mark.parametrize("other", [["--steps"], ["--by", "op"]])
+def test_api_and_what_makes_other_tables_exclude_each_other(invoke: Invoke, api_run: Path, other: list[str]) -> None:
+    result = invoke("table", api_run, "--api", *other)
+    assert result.exit_code == 2
+    assert f"--api and {other[0]} exclude each other" in result.stderr

@@ -1,0 +1,36 @@
+"""Which event of some sort encloses which, by row, and what that leaves each of them of its time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unified_profiler.analysis.columns import Flags, ints
+from unified_profiler.model.nesting import Ints
+from unified_profiler.model.schema import EventTable
+
+
+def parent_rows(events: EventTable) -> Ints:
+    """Return the row of each event's parent, -1 without one. The events are those of one trace."""
+    ids, parents = ints(events, "id"), ints(events, "parent_id")
+    if np.array_equal(ids, np.arange(len(ids))):
+        return parents
+    order = np.argsort(ids, kind="stable")
+    place = np.minimum(np.searchsorted(ids[order], parents), len(ids) - 1)
+    return np.where(parents >= 0, order[place], -1)
+
+
+def nearest(start: Ints, *, parent: Ints, wanted: Flags) -> Ints:
+    """Climb from each start until a wanted row is reached."""
+    found = start.copy()
+    rows = np.flatnonzero(found >= 0)
+    while len(rows := rows[~wanted[found[rows]]]):
+        found[rows] = parent[found[rows]]
+        rows = rows[found[rows] >= 0]
+    return found
+
+
+def self_time(duration: Ints, parent: Ints, node: Flags) -> Ints:
+    """Return the duration of each node less that of the nodes whose parent it is."""
+    children = np.flatnonzero(node & (parent >= 0))
+    spent = np.bincount(parent[children], weights=duration[children], minlength=len(duration))
+    return np.where(node, duration - spent.astype(np.int64), 0)

@@ -1,0 +1,81 @@
+"""The API table: how often each function of a framework's public API was called, and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from unified_profiler.analysis.ancestry import nearest, parent_rows, self_time
+from unified_profiler.analysis.columns import coded, ints
+from unified_profiler.analysis.options import check_row_limit, chosen, order_by
+from unified_profiler.analysis.sql import load
+from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
+from unified_profiler.engine.rendering import format_time
+from unified_profiler.model.schema import EventTable, Kind, empty_table
+
+KEYS: Mapping[str, str] = {"name": "Name", "framework": "Framework"}
+MEASURES: Mapping[str, str] = {
+    "self_share": "Self %",
+    "self_ns": "Self",
+    "total_ns": "Total",
+    "mean_ns": "Mean",
+    "min_ns": "Min",
+    "max_ns": "Max",
+    "call_count": "# of Calls",
+}
+"""The measured columns and what the printed table calls them."""
+
+_NOTHING = "No API call was recorded: record with Profiler(api=True), trace_api() or `unified-profiler run --api`."
+
+
+def api_table(
+    source: Source, *, sort_by: str | None = None, row_limit: int | None = None, engine: Engine | None = None
+) -> Result:
+    """Sum up the calls of each API: count, total, mean, shortest, longest and self time.
+
+    The self time of a call is its duration less that of the API calls directly inside it, whatever operators, modules
+    or regions lie between; without `inside` only calls made by user code are recorded, and few lie in others. Self
+    times add up to the time spent in the API, and `self_share` is the part of that sum. Totals hold the calls inside
+    as well, so that they add up to more.
+
+    Args:
+        source: A Trace or a Run that was recorded with `api=True`; of a run, all ranks and cycles together.
+        sort_by: A column of the result; largest first, text in order. Self time if not given.
+        row_limit: The most rows to give; shares are still of the whole.
+        engine: What executes the query; the embedded DuckDB if not given.
+
+    Raises:
+        ConfigurationError: Something else was given for `sort_by` or `row_limit`.
+    """
+    column = chosen("sort_by", sort_by or "self_ns", {name: name for name in (*KEYS, *MEASURES)})
+    check_row_limit(row_limit)
+    tables = [trace.events for trace in traces_of(source)] or [empty_table()]
+    calls = pa.concat_tables([_calls(events) for events in tables])
+    sql = load("api_table", order=order_by(column, keys=tuple(KEYS), measures=MEASURES))
+    table = (engine or DuckDBEngine()).run(sql, tables={"calls": calls})
+    return Result(table=table.slice(0, row_limit), headings=_headings(table), footer=(_footer(calls),))
+
+
+def _calls(events: EventTable) -> pa.Table:
+    """Return the API calls of one trace, one row each."""
+    node = coded(events, "kind").where(Kind.API_CALL.value.__eq__)
+    direct = parent_rows(events)
+    parent = nearest(direct, parent=direct, wanted=node)
+    own = self_time(ints(events, "duration_ns"), parent, node)
+    table = events.select(["name", "framework", "duration_ns"]).append_column("self_ns", pa.array(own))
+    return table.filter(pa.array(node))
+
+
+def _headings(table: pa.Table) -> dict[str, str]:
+    """Tell frameworks apart only where there are several."""
+    several = pc.count_distinct(table.column("framework"), mode="all").as_py() > 1
+    keys = KEYS if several else {"name": KEYS["name"]}
+    return {**keys, **MEASURES}
+
+
+def _footer(calls: pa.Table) -> str:
+    if not len(calls):
+        return _NOTHING
+    return f"API time total: {format_time(pc.sum(calls.column('self_ns')).as_py())}"
