@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unified_profiler.spi import Capability, Normaliser, Recorder, RecordOptions, StepHook
+from unified_profiler.spi import ApiSurface, Capability, Normaliser, Recorder, RecordOptions, StepHook
 
 if TYPE_CHECKING:
     from unified_profiler.spi import Backend
@@ -39,6 +39,12 @@ class TensorFlowBackend:
         from unified_profiler_tensorflow.step_hooks import STEP_HOOKS
 
         return STEP_HOOKS
+
+    def api_surface(self) -> ApiSurface:
+        """Return how calls of TensorFlow and Keras are seen."""
+        from unified_profiler_tensorflow.api_surface import TensorFlowSurface
+
+        return TensorFlowSurface()
 
 
 backend: Backend = TensorFlowBackend()

@@ -185,11 +185,15 @@ def after_gradient(module: ModuleType, report: Report) -> Undo:
 
 
 def _call_site(frame: FrameType | None) -> int:
-    """Return a number for the nearest line outside TensorFlow."""
+    """Return a number for the nearest line outside TensorFlow, and of what traces its calls."""
     root = _tensorflow_root()
-    while frame is not None and frame.f_code.co_filename.startswith(root):
+    while frame is not None and (frame.f_code.co_filename.startswith(root) or _is_own(frame)):
         frame = frame.f_back
     return 0 if frame is None else hash((frame.f_code.co_filename, frame.f_code.co_firstlineno, frame.f_lineno))
+
+
+def _is_own(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).startswith("unified_profiler")
 
 
 @functools.cache
