@@ -27,6 +27,7 @@ WHEEL := $(STAMPS)/wheel
 ENVIRONMENT := $(STAMPS)/environment-$(subst $(comma),-,$(EXTRAS))
 INSTALLED := $(STAMPS)/installed
 TEST_TOOLS := $(STAMPS)/test
+BENCH_TOOLS := $(STAMPS)/bench
 # Folders count as well as files, so that a deleted file makes a new wheel too.
 SOURCES := $(shell find unified_profiler backends -name __pycache__ -prune -o -print) pyproject.toml README.md LICENSE
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -44,7 +45,7 @@ demo: $(INSTALLED)
 test: lint $(INSTALLED) $(TEST_TOOLS) browser
 	UNIFIED_PROFILER_TEST_INSTALLED=1 $(BIN)/pytest --numprocesses 2 --dist loadfile $(PYTEST)
 
-bench: $(INSTALLED)
+bench: $(INSTALLED) $(BENCH_TOOLS)
 	$(BIN)/python -m benchmarks
 
 lint: $(ENVIRONMENT)
@@ -97,6 +98,10 @@ $(ENVIRONMENT): pyproject.toml constraints.txt | $(WHEEL)
 $(TEST_TOOLS): pyproject.toml constraints.txt | $(ENVIRONMENT)
 	$(PIP) install --quiet --constraint constraints.txt "$$(echo build/wheel/*.whl)[test]"
 	$(PIP) install --quiet --constraint constraints.txt --no-deps tf-keras  # it would bring the big TensorFlow
+	@touch $@
+
+$(BENCH_TOOLS): pyproject.toml constraints.txt | $(ENVIRONMENT)
+	$(PIP) install --quiet --constraint constraints.txt "$$(echo build/wheel/*.whl)[bench]"
 	@touch $@
 
 $(INSTALLED): $(WHEEL) | $(ENVIRONMENT)
