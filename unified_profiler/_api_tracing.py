@@ -18,6 +18,7 @@ class ApiTracing:
 
     Attributes:
         traced: The frameworks traced in the current cycle, and their versions.
+        waits: Whether calls wait for the work that they queue.
     """
 
     def __init__(
@@ -25,6 +26,7 @@ class ApiTracing:
     ) -> None:
         self.traced: dict[str, str] = {}
         self._options = _options(settings)
+        self.waits = self._options is not None and self._options.synchronise
         self._alone = not settings.operators
         self._clock = clock
         self._faults = faults

@@ -93,6 +93,7 @@ class Delivery:
             events = assemble(
                 native,
                 calls=window.calls,
+                waited=window.waited,
                 own=window.to_events(),
                 end_ns=window.end_ns,
                 cycle=window.cycle,

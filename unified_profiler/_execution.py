@@ -163,6 +163,7 @@ class Execution:
             steps=tuple(self._window_steps(now if step_open else None)),
             regions=tuple(self.regions.end_window(now)),
             calls=self._api.take(self._start_ns, now),
+            waited=self._api.waits,
             traced=dict(self._api.traced),
         )
 

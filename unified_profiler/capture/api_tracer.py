@@ -245,7 +245,11 @@ class FrameworkTracer:
             if name is not None and (self.inside or not thread.open or self._by_user(2 + further)):
                 code = self._code(name)
                 text = None if self._texts is None or code < 0 else self._texts.of(args, kwargs)
-        module_code = self._module_code(thread, module) if self._options.modules else UNRECORDED
+        module_code = UNRECORDED
+        if self._options.modules:
+            module_code = self._module_code(thread, module)
+            if self._synchronise is not None:
+                self._synchronise()
         thread.open.append(Open(code, self._clock(), text, module_code, module))
 
     def module_ends(self, module: Any) -> None:

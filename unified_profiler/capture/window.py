@@ -36,6 +36,8 @@ class Window:
     regions: tuple[Span, ...]
     calls: EventTable | None = None
     """API calls and calls of modules."""
+    waited: bool = False
+    """Whether calls waited for the work that they queued."""
     traced: Mapping[str, str] = field(default_factory=dict)
     """The frameworks whose calls were traced, and their versions."""
 

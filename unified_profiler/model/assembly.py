@@ -27,6 +27,7 @@ def assemble(
     native: Sequence[EventTable],
     *,
     calls: EventTable | None = None,
+    waited: bool = False,
     own: EventTable | None = None,
     end_ns: int | None = None,
     cycle: int = 0,
@@ -38,6 +39,7 @@ def assemble(
     Args:
         native: Tables from normalisers.
         calls: API calls and calls of modules timed by the facade.
+        waited: Whether those calls waited for the work that they queued.
         own: Steps and regions timed by the facade. If it holds steps, those of the native profilers become regions.
         end_ns: When the facade ended recording.
         cycle: Number of the cycle.
@@ -53,7 +55,7 @@ def assemble(
             events = _steps_to_regions(events)
         events = _concat([own, events])
     place = _Place(cycle, 0 if rank is None else rank, host)
-    events = carry_modules(place.put(events))
+    events = carry_modules(place.put(events), waited=waited)
     backward = backward_spans(events)
     return place.put(_concat([backward, events])) if len(backward) else events  # first: they enclose what is as long
 

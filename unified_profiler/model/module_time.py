@@ -2,7 +2,8 @@
 
 Forward, an event belongs to the innermost module that encloses it. Backward, where an operator carries the sequence
 number of the forward operator that it differentiates, it belongs to the module of that one. Work of a device belongs
-to the module of the call that launched it.
+to the module of the call that launched it. Where modules waited for the work that they queued, whatever thread did it,
+the work belongs to the module that waited for it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,13 @@ def module_calls(events: EventTable) -> Flags:
     return of_kind(events, Kind.MODULE) & _says(events, "layer", Layer.API.value)
 
 
-def carry_modules(events: EventTable) -> EventTable:
-    """Give nested events the path of the module they belong to, where they do not say it themselves."""
+def carry_modules(events: EventTable, *, waited: bool = False) -> EventTable:
+    """Give nested events the path of the module they belong to, where they do not say it themselves.
+
+    Args:
+        events: The events of a trace.
+        waited: Whether calls of modules waited, at their beginning and end, for work that was queued.
+    """
     modules = module_calls(events)
     if not modules.any():
         return events
@@ -35,6 +41,8 @@ def carry_modules(events: EventTable) -> EventTable:
     found = tree.inherit(np.where(modules, told, -1), outermost=False)
     backward = tree.inherit(_differentiated(events, found), outermost=False)
     found = np.where(found < 0, backward, found)
+    if waited:
+        found = np.where(found < 0, _in_time(events, tree, modules, told), found)
     found = _by_launch(events, np.where(told >= 0, told, found))
     return with_column(events, "module", text(found, paths))
 
@@ -88,6 +96,24 @@ def _differentiated(events: EventTable, module: Ints) -> Ints:
         known = (last >= 0) & (keys[last] == sequence[nodes])
         found[nodes[known]] = module[forward[last[known]]]
     return found
+
+
+def _in_time(events: EventTable, tree: Tree, modules: Flags, told: Ints) -> Ints:
+    """Return for each operator the innermost module that was running when it began, on whatever thread."""
+    found = np.full(len(told), -1, np.int64)
+    start = whole_numbers(events.column("start_ns"))
+    end = start + whole_numbers(events.column("duration_ns"))
+    calls = np.flatnonzero(modules)
+    if len(np.unique(whole_numbers(events.column("tid"))[calls])) > 1:
+        return found  # modules ran side by side: nobody can tell whose work it was
+    calls = calls[np.argsort(start[calls], kind="stable")]
+    operators = np.flatnonzero(of_kind(events, Kind.OP) & (tree.parent < 0) | of_kind(events, Kind.KERNEL))
+    place = np.searchsorted(start[calls], start[operators], side="right") - 1
+    around = np.where(place >= 0, calls[place], -1)
+    while len(ended := np.flatnonzero((around >= 0) & (end[around] <= start[operators]))):
+        around[ended] = tree.nearest(around[ended], modules)
+    found[operators] = np.where(around >= 0, told[around], -1)
+    return tree.inherit(found, outermost=False)
 
 
 def _by_launch(events: EventTable, module: Ints) -> Ints:

@@ -130,6 +130,14 @@ def test_work_of_a_device_belongs_to_the_module_of_its_launch() -> None:
     assert by_name(assemble([launch, kernel], calls=MODEL), "module")["kernel"] == "block.0"
 
 
+def test_work_on_other_threads_belongs_to_the_module_that_waited_for_it() -> None:
+    times = {"a": (25, 30), "b": (45, 50), "c": (62, 65), "d": (75, 80), "e": (200, 210)}
+    native = events(*((name, "op", start, end) for name, (start, end) in times.items()), tid=2)
+    without, found = (by_name(assemble([native], calls=MODEL, waited=waited), "module") for waited in (False, True))
+    assert {without[name] for name in "abcde"} == {None}
+    assert {name: found[name] for name in "abcde"} == {"a": "block.0", "b": "block", "c": "Net", "d": "head", "e": None}
+
+
 def _training() -> EventTable:
     forward = events(
         *(("f0", "op", 25, 30), ("f1", "op", 50, 55), ("f2", "op", 75, 80)), sequence_id=[1, 2, 3], direction="forward"
