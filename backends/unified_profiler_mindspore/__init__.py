@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unified_profiler.spi import Capability, Normaliser, Recorder, RecordOptions, StepHook
+from unified_profiler.spi import ApiSurface, Capability, Normaliser, Recorder, RecordOptions, StepHook
 
 if TYPE_CHECKING:
     from unified_profiler.spi import Backend
@@ -37,6 +37,12 @@ class MindSporeBackend:
         from unified_profiler_mindspore.step_hooks import STEP_HOOKS
 
         return STEP_HOOKS
+
+    def api_surface(self) -> ApiSurface:
+        """Return how calls of MindSpore are seen."""
+        from unified_profiler_mindspore.api_surface import MindSporeSurface
+
+        return MindSporeSurface()
 
 
 backend: Backend = MindSporeBackend()
