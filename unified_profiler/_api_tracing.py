@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 
 from unified_profiler._faults import FaultLog
-from unified_profiler.capture.api_tracer import TraceOptions, Tracer
+from unified_profiler.capture.api_tracer import Tracer
+from unified_profiler.capture.trace_options import TraceOptions
 from unified_profiler.config import Settings
 from unified_profiler.errors import UsageError
 from unified_profiler.model.schema import EventTable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,8 @@ def test_a_pattern_that_matches_nothing_is_refused_when_tracing_begins(surface: 
     assert not prof.running
 
 
-def test_a_framework_that_is_not_imported_is_refused() -> None:
+def test_a_framework_that_is_not_imported_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
     with pytest.raises(UsageError, match=r"tensorflow is not imported.*`import tensorflow`"):
         up.trace_api(backend="tensorflow").start()
 

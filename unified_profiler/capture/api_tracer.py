@@ -6,25 +6,22 @@ framework made it, such as a function that was handed to the framework. With `in
 
 from __future__ import annotations
 
-import fnmatch
 import gc
 import logging
 import os
-import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from difflib import get_close_matches
-from types import FrameType, FunctionType
+from types import FunctionType
 from typing import Any
 
 from unified_profiler.capture import code_swap
 from unified_profiler.capture.call_log import BLOCK, ROW, UNRECORDED, Called, CallLog, Open, ThreadCalls
 from unified_profiler.capture.call_texts import CallTexts
+from unified_profiler.capture.callers import Callers
 from unified_profiler.capture.code_swap import Invoke
 from unified_profiler.capture.module_paths import ModulePaths, leave
-from unified_profiler.errors import ConfigurationError
+from unified_profiler.capture.trace_options import TraceOptions
 from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.spi import ApiSurface
 
@@ -32,43 +29,6 @@ logger = logging.getLogger("unified_profiler.api")
 """Tells every call as it ends, if it is set to DEBUG when tracing begins."""
 
 _FULL = BLOCK * ROW.size
-_OWN = "unified_profiler"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TraceOptions:
-    """What is traced, and how."""
-
-    calls: bool = True
-    modules: bool = False
-    inside: bool = False
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    arguments: bool = True
-    synchronise: bool = False
-
-    def wants(self, name: str) -> bool:
-        """Say whether calls of that name are to be recorded."""
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in self.exclude):
-            return False
-        return not self.include or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.include)
-
-    def check(self, names: Sequence[str]) -> None:
-        """Check that every pattern matches something.
-
-        Raises:
-            ConfigurationError: One does not.
-        """
-        for option, patterns in (("include", self.include), ("exclude", self.exclude)):
-            for pattern in patterns:
-                if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
-                    near = get_close_matches(pattern, names, n=3)
-                    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-                    msg = (
-                        f"`{option}` has the pattern {pattern!r}, which matches no API of the frameworks traced.{hint} "
-                        "Patterns are whole names, in which * stands for anything: 'torch.nn.functional.*'."
-                    )
-                    raise ConfigurationError(msg)
 
 
 class Tracer:
@@ -89,7 +49,7 @@ class Tracer:
         self.clock = clock
         self.on_full = on_full
         self.surfaces: list[FrameworkTracer] = []
-        self.callers = _Callers()
+        self.callers = Callers()
         _active.add(self)
 
     def install(self, framework: str, surface: ApiSurface) -> None:
@@ -224,15 +184,17 @@ class FrameworkTracer:
             try:
                 return function(*args, **kwargs) if kwargs else function(*args)
             finally:
-                if synchronise is not None:
-                    synchronise()
-                end = now()
-                if code >= 0:
-                    block = thread.block
-                    block.rows += pack(code, start, end, -1 if text is None else block.texts[text])
-                under_way.pop()
-                if code >= 0 and (len(block.rows) >= _FULL or watching):
-                    finished(thread, name, end - start)
+                try:
+                    if synchronise is not None:
+                        synchronise()
+                finally:
+                    end = now()
+                    if code >= 0:
+                        block = thread.block
+                        block.rows += pack(code, start, end, -1 if text is None else block.texts[text])
+                    under_way.pop()
+                    if code >= 0 and (len(block.rows) >= _FULL or watching):
+                        finished(thread, name, end - start)
 
         return call
 
@@ -259,16 +221,18 @@ class FrameworkTracer:
         place = next((i for i in range(len(under_way) - 1, -1, -1) if Open(*under_way[i]).key is module), None)
         if place is None:
             return
-        if self._synchronise is not None:
-            self._synchronise()
-        end, call = self._clock(), Open(*under_way[place])
-        for code, text in ((call.module_code, None), (call.code, call.text)):
-            if code >= 0:
-                thread.block.add(code, call.start_ns, end, text)
-        del under_way[place:]
-        leave(thread.modules, module)
-        if call.code >= 0:
-            self._finished(thread, self._log.called[call.code].name, end - call.start_ns)
+        try:
+            if self._synchronise is not None:
+                self._synchronise()
+        finally:
+            end, call = self._clock(), Open(*under_way[place])
+            for code, text in ((call.module_code, None), (call.code, call.text)):
+                if code >= 0:
+                    thread.block.add(code, call.start_ns, end, text)
+            del under_way[place:]
+            leave(thread.modules, module)
+            if call.code >= 0:
+                self._finished(thread, self._log.called[call.code].name, end - call.start_ns)
 
     def _module_timed(self, function: Callable[..., Any]) -> Invoke:
         def call(args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -297,43 +261,6 @@ class FrameworkTracer:
             thread.pack()
             if self._on_full is not None:
                 self._on_full(not thread.open)
-
-
-class _Callers(dict[str, bool]):
-    """Whether the code of a module is the user's, by the module's name."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._packages: set[str] = {_OWN}
-        self._machinery: dict[str, int] = {}
-
-    def add(self, surface: ApiSurface) -> None:
-        """Take in the code of a framework."""
-        self.clear()
-        self._packages |= surface.packages
-        self._machinery |= surface.machinery
-
-    def __missing__(self, name: str) -> bool:
-        """Find out for a module not seen before.
-
-        The standard library acts on behalf of others, and code without a module was made by a framework.
-        """
-        package = name.partition(".")[0]
-        known = package in self._packages or package in sys.stdlib_module_names or not package
-        self[name] = package == "__main__" or not known
-        return self[name]
-
-    def by_user(self, depth: int) -> bool:
-        """Say whether user code made the call, which is the given number of frames above the one that asks."""
-        frame: FrameType | None = sys._getframe(depth + 1)
-        while frame is not None:
-            name = frame.f_globals.get("__name__") or ""
-            up = 1 if name.startswith(_OWN) else self._machinery.get(name, 0)
-            if not up:
-                return self[name]
-            for _ in range(up):
-                frame = frame.f_back if frame is not None else None
-        return True
 
 
 _active: weakref.WeakSet[Tracer] = weakref.WeakSet()

@@ -30,6 +30,7 @@ class FakeSurface:
     Attributes:
         module: The framework: functions that call each other, and modules.
         waited: How often something waited for its work.
+        broken: Whether that work fails.
         fails: Whether tracing it fails.
     """
 
@@ -39,7 +40,7 @@ class FakeSurface:
     def __init__(self, *, fails: bool = False) -> None:
         self.module: Any = ModuleType("madeup")
         exec(SOURCE, vars(self.module))  # noqa: S102  the text above
-        self.waited = 0
+        self.waited, self.broken = 0, False
         self.fails = fails
 
     def names(self) -> Iterable[str]:
@@ -70,5 +71,8 @@ class FakeSurface:
         yield from module.parts.items()
 
     def synchronise(self) -> None:
-        """Count."""
+        """Count, and fail if told to."""
         self.waited += 1
+        if self.broken:
+            msg = "the work failed"
+            raise ArithmeticError(msg)

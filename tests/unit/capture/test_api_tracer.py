@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from unified_profiler.capture import call_log
-from unified_profiler.capture.api_tracer import TraceOptions, Tracer
+from unified_profiler.capture.api_tracer import Tracer
+from unified_profiler.capture.trace_options import TraceOptions
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.testing import FakeClock, FakeSurface
 
@@ -114,6 +115,20 @@ def test_synchronise_waits_once_for_each_recorded_call() -> None:
     traced.api.norm(3)
     traced.api.Twice()(2)
     assert traced.framework.waited == 2
+
+
+def test_work_that_fails_fails_the_call_that_waits_for_it_and_both_are_over() -> None:
+    traced = Traced(synchronise=True, modules=True)
+    traced.framework.broken = True
+    with pytest.raises(ArithmeticError, match="the work failed"):
+        traced.api.norm(3)
+    traced.framework.broken = False
+    traced.api.Twice()(2)
+    assert [(row["name"], row["attributes"]) for row in traced.rows()] == [
+        ("madeup.norm", '{"args":["3"]}'),
+        ("madeup.Twice", '{"args":["2"]}'),
+        ("Twice", None),
+    ]
 
 
 def test_calls_are_packed_and_keep_their_texts(monkeypatch: pytest.MonkeyPatch) -> None:

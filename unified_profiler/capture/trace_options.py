@@ -1,0 +1,46 @@
+"""What is traced, and how."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from unified_profiler.errors import ConfigurationError
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceOptions:
+    """Which calls are recorded, and what of them."""
+
+    calls: bool = True
+    modules: bool = False
+    inside: bool = False
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    arguments: bool = True
+    synchronise: bool = False
+
+    def wants(self, name: str) -> bool:
+        """Say whether calls of that name are to be recorded."""
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in self.exclude):
+            return False
+        return not self.include or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.include)
+
+    def check(self, names: Sequence[str]) -> None:
+        """Check that every pattern matches something.
+
+        Raises:
+            ConfigurationError: One does not.
+        """
+        for option, patterns in (("include", self.include), ("exclude", self.exclude)):
+            for pattern in patterns:
+                if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+                    near = get_close_matches(pattern, names, n=3)
+                    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+                    msg = (
+                        f"`{option}` has the pattern {pattern!r}, which matches no API of the frameworks traced.{hint} "
+                        "Patterns are whole names, in which * stands for anything: 'torch.nn.functional.*'."
+                    )
+                    raise ConfigurationError(msg)
