@@ -12,15 +12,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
 import unified_profiler as up
 from benchmarks.figures import Figure
 
-CALLS, ROUNDS = 1_000, 61
+CALLS, ROUNDS = 1_000, 31
 
 Call = Callable[[], object]
 
@@ -99,15 +99,20 @@ def _loop(call: Call, settle: Call, tracing: AbstractContextManager[object]) -> 
         start = time.perf_counter()
         for _ in range(CALLS):
             call()
+        taken = time.perf_counter() - start
         settle()
-        return (time.perf_counter() - start) / CALLS * 1e6
+    return taken / CALLS * 1e6
 
 
-def _viztracer() -> AbstractContextManager[object]:
+@contextmanager
+def _viztracer() -> Iterator[None]:
     from viztracer import VizTracer
 
-    tracer: AbstractContextManager[object] = VizTracer(verbose=0, output_file="/dev/null")
-    return tracer
+    tracer = VizTracer(verbose=0)
+    tracer.start()
+    yield
+    tracer.stop()
+    tracer.clear()
 
 
 _APITIMEWRAPPER = """
