@@ -21,7 +21,7 @@ from mindspore.graph import api
 from mindspore.ops.composite import base
 
 from unified_profiler.spi import ApiTracer
-from unified_profiler_mindspore.api_surface_places import Places, find_places, is_own
+from unified_profiler_mindspore.api_surface_places import Places, find_places, is_own, unhooked
 
 JIT, GRAD, USER_CELL = "mindspore.jit", "mindspore.grad", "mindspore.nn.Cell"
 
@@ -62,7 +62,7 @@ class MindSporeSurface:
             tracer.attribute(mindspore.Tensor, attribute, name)
         tracer.method(ops.Primitive.__call__, lambda primitive: self._places.class_name(type(primitive)))
         tracer.function(base._pynative_func_grad_backward, GRAD)
-        tracer.function(api._JitExecutor.__call__, JIT)
+        tracer.function(unhooked(api._JitExecutor.__call__), JIT)
 
     def value_texts(self) -> Mapping[type, Callable[[Any], str]]:
         """Return what to say of tensors and the like."""

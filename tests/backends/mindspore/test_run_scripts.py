@@ -92,6 +92,16 @@ def test_a_loop_with_an_optimizer_in_pynative_mode(launch: Launch) -> None:
     assert "8 steps, told by optimizer" in ran.stderr
 
 
+def test_api_calls_are_told_once_beside_the_hooks_that_see_steps(launch: Launch) -> None:
+    text = SETUP + "optimizer = momentum()\nfor i in range(8):\n    loss, grads = grad(x, y)\n    optimizer(grads)\n"
+    ran = launch(text, "--api", "--with-modules")
+    assert (ran.signal, ran.manifest.step_count) == (("optimizer", 1), 8)
+    for name in ("nn.SequentialCell", "nn.MSELoss", "grad", "nn.Momentum"):
+        assert ran.calls(f"mindspore.{name}") == dict.fromkeys((2, 3, 4), 1), name
+    assert ran.calls("Dense") == dict.fromkeys((2, 3, 4), 2)
+    assert "mindspore.nn.Momentum" in ran.stdout
+
+
 def test_a_model_in_graph_mode_with_the_options_of_the_environment(launch: Launch, tmp_path: Path) -> None:
     text = (
         SETUP

@@ -83,6 +83,13 @@ def test_a_keras_training(launch: Launch) -> None:
     assert "8 steps, told by keras" in ran.stderr
 
 
+def test_api_calls_of_a_keras_training(launch: Launch) -> None:
+    ran = launch(KERAS, "--api", "--with-modules")
+    assert (ran.code, ran.manifest.failures, ran.signal) == (0, (), ("keras", 1, 8, ()))
+    assert ran.steps_with("tf.function") == {2, 3, 4}
+    assert "tf.function" in ran.stdout
+
+
 def test_keras_on_torch_is_told_by_keras_and_recorded_by_torch(launch: Launch) -> None:
     ran = launch(KERAS + "print('tensorflow' in sys.modules)\n", "--no-table", KERAS_BACKEND="torch")
     assert (ran.code, ran.manifest.failures) == (0, ())
