@@ -45,10 +45,8 @@ class ApiTracing:
             return
         missing = [backend.framework for backend in backends if backend.framework not in sys.modules]
         if self._alone and (missing or not backends):
-            name = missing[0] if missing else "torch"
-            what = " and ".join(missing) + (" is" if len(missing) == 1 else " are") if missing else "No framework is"
-            no = " not" if missing else ""
-            msg = f"{what}{no} imported, so there are no calls to trace. Write `import {name}` before tracing begins."
+            what, name = (f"{missing[0]} is not", missing[0]) if missing else ("No framework is", "torch")
+            msg = f"{what} imported, so there are no calls to trace. Write `import {name}` before tracing begins."
             raise UsageError(msg)
         if self._options.include or self._options.exclude:
             surfaces = [_surface(backend) for backend in backends]
@@ -61,6 +59,8 @@ class ApiTracing:
         self.traced.clear()
         if self._options is None:
             return
+        with self._faults.guard("profiler", "trace API calls", cycle=cycle):
+            self.check(backends)  # frameworks may have been imported since the start
         self._tracer = Tracer(self._options, clock=self._clock, on_full=self._on_full)
         for backend in backends:
             with self._faults.guard(backend.name, "trace API calls", cycle=cycle):

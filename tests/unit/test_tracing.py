@@ -117,6 +117,21 @@ def test_a_pattern_that_matches_nothing_is_refused_when_tracing_begins(surface: 
     assert not prof.running
 
 
+def test_a_pattern_that_matches_nothing_in_a_framework_imported_later_is_a_failure(
+    surface: FakeSurface, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = FakeBackend(framework="madeup", surface=surface)
+    with up.Profiler(
+        backend=backend, schedule=up.schedule(wait=1, warmup=0, active=1), api={"include": "nrom"}
+    ) as prof:
+        monkeypatch.setitem(sys.modules, "madeup", surface.module)
+        prof.step()
+        surface.module.norm(1)
+        prof.step()
+    assert [(failure.source, failure.action) for failure in prof.failures][:1] == [("profiler", "trace API calls")]
+    assert "'nrom', which matches no API" in prof.failures[0].error
+
+
 def test_a_framework_that_is_not_imported_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
     with pytest.raises(UsageError, match=r"tensorflow is not imported.*`import tensorflow`"):

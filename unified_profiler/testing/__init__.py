@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unified_profiler.testing.builders import TraceBuilder
+from unified_profiler.testing.builders import TraceBuilder, timed_events
 from unified_profiler.testing.calls import recorded_calls
 from unified_profiler.testing.fake_api import FakeSurface
 from unified_profiler.testing.fakes import FakeBackend, FakeClock, FakeRecorder
@@ -20,6 +20,7 @@ __all__ = [
     "FakeSurface",
     "TraceBuilder",
     "recorded_calls",
+    "timed_events",
 ]
 
 

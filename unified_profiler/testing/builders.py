@@ -6,7 +6,7 @@ from typing import Any
 
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.records import TraceInfo
-from unified_profiler.model.schema import EVENT_SCHEMA, Kind, Layer, event_table
+from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind, Layer, event_table
 from unified_profiler.model.trace import Trace
 
 _DEFAULTS: dict[str, Any] = {
@@ -56,3 +56,20 @@ class TraceBuilder:
 
     def _application(self, name: str, start_ns: int, duration_ns: int, **columns: Any) -> TraceBuilder:
         return self.op(name, start_ns, duration_ns, layer=Layer.APPLICATION.value, framework=None, **columns)
+
+
+def timed_events(*rows: tuple[str, str, int, int], **columns: Any) -> EventTable:
+    """Build a table of events from name, kind, start and end of each; other columns hold for all, or are lists."""
+    return event_table(
+        {
+            "name": [name for name, _, _, _ in rows],
+            "kind": [kind for _, kind, _, _ in rows],
+            "start_ns": [start for _, _, start, _ in rows],
+            "duration_ns": [end - start for _, _, start, end in rows],
+            "pid": 1,
+            "tid": 1,
+            "layer": "framework",
+            **columns,
+        },
+        rows=len(rows),
+    )

@@ -538,6 +538,16 @@ def test_a_forked_child_has_the_original_code() -> None:
 # --- programs do the same ---------------------------------------------------------------------------------------------
 
 
+def _assert_the_same_under_tracing(before: Callable[..., Any], meanwhile: Callable[..., Any]) -> None:
+    """One is compiled before tracing begins, the other meanwhile."""
+    results = [before(X)]
+    with tracing():
+        results += [before(X), meanwhile(X), meanwhile(X)]
+    results += [before(X), meanwhile(X)]
+    for result in results:
+        assert np.array_equal(result.asnumpy(), results[0].asnumpy())
+
+
 def test_functions_are_what_they_were_to_whoever_looks() -> None:
     expected = [inspect.signature(ops.norm), inspect.getsource(ops.norm), inspect.signature(ms.Tensor.norm)]
     with tracing():
@@ -569,12 +579,7 @@ def test_compiled_functions_do_the_same_whenever_they_were_compiled() -> None:
         return net(x)
 
     before, meanwhile = ms.jit(one), ms.jit(other)
-    results = [before(X)]
-    with tracing():
-        results += [before(X), meanwhile(X), meanwhile(X)]
-    results += [before(X), meanwhile(X)]
-    for result in results:
-        assert np.array_equal(result.asnumpy(), results[0].asnumpy())
+    _assert_the_same_under_tracing(before, meanwhile)
 
 
 OTHER_COMPILERS = """
@@ -621,12 +626,7 @@ def test_graphs_do_the_same_whenever_they_were_compiled() -> None:
     before = Everything()
     ms.set_seed(0)
     meanwhile = Everything()
-    results = [before(X)]
-    with tracing():
-        results += [before(X), meanwhile(X), meanwhile(X)]
-    results += [before(X), meanwhile(X)]
-    for result in results:
-        assert np.array_equal(result.asnumpy(), results[0].asnumpy())
+    _assert_the_same_under_tracing(before, meanwhile)
 
 
 # --- all the work is in calls -----------------------------------------------------------------------------------------

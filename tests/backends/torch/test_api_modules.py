@@ -114,8 +114,8 @@ def test_operators_carry_the_module_forward_and_backward(training: Profiler) -> 
     convolutions = {row["module"] for row in operators if row["op"] == "Conv"}
     assert convolutions == {"stem.0"}
     linear = {row["module"] for row in operators if row["name"] in {"aten::linear", "AddmmBackward0"}}
-    assert linear == {"encoder.layers.0", "encoder.layers.1", "encoder.attention", "head"} & linear
-    assert {"encoder.layers.0", "head"} <= linear
+    assert {"encoder.layers.0", "encoder.layers.1", "head"} <= linear
+    assert linear <= {"encoder.layers.0", "encoder.layers.1", "encoder.attention", "head"}
     backward = [row for row in operators if row["direction"] == "backward" and row["name"].endswith("Backward0")]
     assert {row["module"] for row in backward} >= WANTED - {"Model", "encoder", "stem"}
 
@@ -130,12 +130,11 @@ def test_the_table_by_module_says_which_layer_is_slow() -> None:
     assert rows(profiler) == []
 
 
-def test_a_module_with_modules_off_leaves_no_events(training: Profiler) -> None:
+def test_a_module_with_modules_off_leaves_no_events() -> None:
     with Profiler(backend="torch") as profiler:
         LINEAR(X)
     assert rows(profiler, "module") == []
     assert {row["module"] for row in profiler.traces[0].events.to_pylist()} == {None}
-    del training
 
 
 def test_two_models_with_the_same_paths_are_told_apart() -> None:

@@ -5,21 +5,8 @@ from typing import Any
 import pytest
 
 from unified_profiler.model.assembly import assemble
-from unified_profiler.model.schema import EventTable, event_table
-
-
-def events(*rows: tuple[str, str, int, int], **columns: Any) -> EventTable:
-    given = {"pid": 1, "tid": 1, "layer": "framework", **columns}
-    return event_table(
-        {
-            "name": [name for name, _, _, _ in rows],
-            "kind": [kind for _, kind, _, _ in rows],
-            "start_ns": [start for _, _, start, _ in rows],
-            "duration_ns": [end - start for _, _, start, end in rows],
-            **given,
-        },
-        rows=len(rows),
-    )
+from unified_profiler.model.schema import EventTable
+from unified_profiler.testing import timed_events as events
 
 
 def span(table: EventTable, name: str) -> tuple[int, int]:

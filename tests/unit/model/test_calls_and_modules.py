@@ -9,23 +9,14 @@ from hypothesis import strategies as st
 
 from unified_profiler.model.alignment import CLOCK_SLACK_NS, align
 from unified_profiler.model.assembly import assemble
-from unified_profiler.model.schema import EventTable, event_table
+from unified_profiler.model.schema import EventTable
+from unified_profiler.testing import timed_events
 
 Event = tuple[str, str, int, int]
 
 
 def events(*rows: Event, **columns: Any) -> EventTable:
-    given_columns = {"pid": 1, "tid": 1, "layer": "framework", "framework": "torch", **columns}
-    return event_table(
-        {
-            "name": [name for name, _, _, _ in rows],
-            "kind": [kind for _, kind, _, _ in rows],
-            "start_ns": [start for _, _, start, _ in rows],
-            "duration_ns": [end - start for _, _, start, end in rows],
-            **given_columns,
-        },
-        rows=len(rows),
-    )
+    return timed_events(*rows, **{"framework": "torch", **columns})
 
 
 def call(start: int, end: int, **columns: Any) -> EventTable:
