@@ -29,6 +29,18 @@ def nearest(start: Ints, *, parent: Ints, wanted: Flags) -> Ints:
     return found
 
 
+def within(amount: Ints, parent: Ints) -> Ints:
+    """Return for each row the sum of the amounts of all rows that it encloses, however deep."""
+    total = np.zeros_like(amount)
+    source = np.flatnonzero(amount)
+    above = parent[source]
+    while len(reached := np.flatnonzero(above >= 0)):
+        source, above = source[reached], above[reached]
+        np.add.at(total, above, amount[source])
+        above = parent[above]
+    return total
+
+
 def self_time(duration: Ints, parent: Ints, node: Flags) -> Ints:
     """Return the duration of each node less that of the nodes whose parent it is."""
     children = np.flatnonzero(node & (parent >= 0))

@@ -55,7 +55,9 @@ def api_table(
     calls = pa.concat_tables([_calls(events) for events in tables])
     sql = load("api_table", order=order_by(column, keys=tuple(KEYS), measures=MEASURES))
     table = (engine or DuckDBEngine()).run(sql, tables={"calls": calls})
-    return Result(table=table.slice(0, row_limit), headings=_headings(table), footer=(_footer(calls),))
+    return Result(
+        table=table.slice(0, row_limit), headings=_headings(table), footer=(_footer(calls),), sorted_by=column
+    )
 
 
 def _calls(events: EventTable) -> pa.Table:

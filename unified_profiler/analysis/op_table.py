@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from unified_profiler.analysis.categories import with_categories
 from unified_profiler.analysis.op_calls import op_calls
 from unified_profiler.analysis.options import check_row_limit, chosen, order_by
 from unified_profiler.analysis.sql import load
@@ -22,6 +23,7 @@ GROUPINGS: Mapping[str, tuple[str, ...]] = {
     "origin": ("origin",),
     "module": ("module",),
     "direction": ("direction",),
+    "category": ("category",),
     "kind": ("kind",),
     "layer": ("layer",),
     "framework": ("framework",),
@@ -94,7 +96,7 @@ def op_table(
 
     Args:
         source: A Trace or a Run; of a run, all ranks and cycles together unless grouped by them.
-        by: One or several of `GROUPINGS`: name, shapes (name and input shapes), op, origin, direction, module, step...
+        by: One or several of `GROUPINGS`: name, shapes (name and input shapes), op, origin, category, module, step...
         sort_by: A column of the result, or torch's name of it such as `cpu_time_total` or `self_cuda_time_total`;
             largest first, text and steps in order. Self CPU time if not given.
         row_limit: The most rows to give; shares are still of the whole.
@@ -105,14 +107,16 @@ def op_table(
         ConfigurationError: Something else was given for `by`, `sort_by` or `row_limit`.
     """
     keys = _keys(by)
-    order = _order(sort_by or "self_cpu_ns", keys)
+    sorted_by = _sort_column(sort_by or "self_cpu_ns", keys)
     check_row_limit(row_limit)
     tables = [trace.events for trace in traces_of(source)] or [empty_table()]
+    if "category" in keys:
+        tables = [with_categories(events) for events in tables]
     calls = pa.concat_tables([op_calls(events, keys=keys, regions=regions) for events in tables])
-    sql = load("op_table", keys=", ".join(keys), order=order)
+    sql = load("op_table", keys=", ".join(keys), order=order_by(sorted_by, keys=keys, measures=MEASURES))
     table = (engine or DuckDBEngine()).run(sql, tables={"calls": calls})
     headings = {**{key: key.replace("_", " ").capitalize() for key in keys}, **_measured(table)}
-    return Result(table=table.slice(0, row_limit), headings=headings, footer=_footer(calls))
+    return Result(table=table.slice(0, row_limit), headings=headings, footer=_footer(calls), sorted_by=sorted_by)
 
 
 def _keys(by: str | Sequence[str]) -> tuple[str, ...]:
@@ -124,13 +128,13 @@ def _keys(by: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(columns))
 
 
-def _order(sort_by: str, keys: tuple[str, ...]) -> str:
+def _sort_column(sort_by: str, keys: tuple[str, ...]) -> str:
     own = {name: name for name in (*keys, *MEASURES)}
     column = chosen("sort_by", sort_by, {**_TORCH_NAMES, **own})
     if column not in own:
         msg = f"`sort_by` = {sort_by!r} needs the column {column}, which is not a key here: the keys are {keys}."
         raise ConfigurationError(msg)
-    return order_by(column, keys=keys, measures=MEASURES)
+    return column
 
 
 def _measured(table: pa.Table) -> dict[str, str]:

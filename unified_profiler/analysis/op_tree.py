@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unified_profiler.analysis.ancestry import nearest, parent_rows, self_time
+from unified_profiler.analysis.ancestry import nearest, parent_rows, self_time, within
 from unified_profiler.analysis.columns import Codes, Flags, coded, ints
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind, Layer
@@ -132,11 +132,4 @@ def _branch(amount: Ints, owner: Ints, parent: Ints) -> Branch:
     own = np.zeros(len(amount), np.int64)
     given = np.flatnonzero((amount != 0) & (owner >= 0))
     np.add.at(own, owner[given], amount[given])
-    total = own.copy()
-    source = np.flatnonzero(own)
-    above = parent[source]
-    while len(reached := np.flatnonzero(above >= 0)):
-        source, above = source[reached], above[reached]
-        np.add.at(total, above, own[source])
-        above = parent[above]
-    return Branch(own=own, total=total)
+    return Branch(own=own, total=own + within(own, parent))

@@ -45,7 +45,7 @@ def step_breakdown(source: Source, *, engine: Engine | None = None) -> Result:
     step = itemgetter("rank", "cycle", "step")
     rows = [_row(parts) for _, parts in groupby(found.to_pylist(), key=step)]
     footer = () if rows else ("No step was recorded: call step() at the end of each iteration.",)
-    return Result(table=pa.Table.from_pylist(rows, schema=_SCHEMA), footer=footer)
+    return Result(table=pa.Table.from_pylist(rows, schema=_SCHEMA), footer=footer, sorted_by="step")
 
 
 def _row(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:

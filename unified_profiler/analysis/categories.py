@@ -1,0 +1,58 @@
+"""Which sort of work an event does: a few words for people, where the canonical operator is one of a hundred names."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from importlib import resources
+
+import numpy as np
+import pyarrow as pa
+
+from unified_profiler.analysis.columns import coded
+from unified_profiler.model.nesting import Ints
+from unified_profiler.model.schema import EventTable, Kind
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+OTHER = "other"
+_BY_KIND = {Kind.COLLECTIVE.value: "collective", Kind.COPY.value: "copy"}
+_BY_DIRECTION = {"update": "optimizer"}
+
+
+@cache
+def operators_by_category() -> dict[str, list[str]]:
+    """Return the canonical operators of each category, from the file beside this module."""
+    text = resources.files("unified_profiler.analysis").joinpath("op_categories.toml").read_text(encoding="utf-8")
+    return dict(tomllib.loads(text))
+
+
+def categories() -> tuple[str, ...]:
+    """Return all categories, in the order in which they are shown."""
+    return (*operators_by_category(), OTHER)
+
+
+def with_categories(events: EventTable) -> pa.Table:
+    """Append a column `category`: by kind for collectives and copies, by direction for updates, else by operator.
+
+    An event whose own operator has no category has that of its origin.
+    """
+    names = categories()
+    column = pa.DictionaryArray.from_arrays(pa.array(category_codes(events), pa.int32()), pa.array(names))
+    return events.append_column("category", column)
+
+
+def category_codes(events: EventTable) -> Ints:
+    """Return the index of each event's category in `categories()`."""
+    number = {name: index for index, name in enumerate(categories())}
+    of_operator = {op: name for name, operators in operators_by_category().items() for op in operators}
+    codes = np.full(len(events), -1, np.int64)
+    rules = (("kind", _BY_KIND), ("direction", _BY_DIRECTION), ("op", of_operator), ("origin", of_operator))
+    for column, category_of in rules:
+        texts = coded(events, column)
+        known = np.array([*(number.get(category_of.get(text, ""), -1) for text in texts.values), -1], np.int64)
+        codes = np.where(codes < 0, known[texts.codes], codes)
+    return np.where(codes < 0, number[OTHER], codes)
