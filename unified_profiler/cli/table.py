@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unified_profiler.cli.output import Format, show
+from unified_profiler.cli.output import MOST_ROWS, Format, show
+from unified_profiler.cli.steps import step_table
 from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
 from unified_profiler.errors import ConfigurationError
 
@@ -47,12 +48,12 @@ def table(
     with working("Reading and adding up"):
         selected = read_selected(run, rank=rank, cycle=cycle)
         if steps:
-            result = _step_table(selected)
+            result = step_table(selected)
         elif api:
             result = _api_table(selected, sort_by, row_limit)
         else:
             result = _op_table(selected, by or ["name"], sort_by, row_limit)
-    show(result, Format.JSON if as_json else Format.TABLE)
+    show(result, Format.JSON if as_json else Format.TABLE, most_rows=MOST_ROWS if steps else None)
 
 
 def _check_choice(*, by: bool, steps: bool, api: bool) -> None:
@@ -72,9 +73,3 @@ def _api_table(run: Run, sort_by: str | None, row_limit: int) -> Result:
     from unified_profiler.analysis import api_table
 
     return api_table(run, sort_by=sort_by, row_limit=row_limit or None)
-
-
-def _step_table(run: Run) -> Result:
-    from unified_profiler.analysis import step_breakdown
-
-    return step_breakdown(run)

@@ -5,11 +5,17 @@ What a number is follows from its column's name: `_ns` a duration, `_bytes` memo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from html import escape
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+
+from unified_profiler.model.html import html_paragraphs, html_table
+from unified_profiler.model.text import one_line
+from unified_profiler.model.units import format_bytes, format_time
+
+__all__ = ["Column", "as_html", "as_text", "columns_of", "format_bytes", "format_time", "lines_below", "one_line"]
 
 MOST_ROWS = 100
 WIDEST_CELL = 55
@@ -17,44 +23,62 @@ _MISSING = "--"
 _MOMENTS = ("start_ns", "end_ns")  # points in time, of which a unit with three decimals would show too little
 
 
-def as_text(table: pa.Table, *, headings: Mapping[str, str] | None, footer: Sequence[str] = ()) -> str:
-    """Return an aligned table; long cells are cut, and so are tables of more than `MOST_ROWS` rows."""
-    columns = [
-        _aligned([heading, *_cells(table, index)], left=_is_text(table, index))
-        for index, heading in _shown(table, headings)
-    ]
+@dataclass(frozen=True)
+class Column:
+    """A column as people see it: every cell one line of printable text, however long."""
+
+    name: str
+    heading: str
+    cells: Sequence[str]
+    is_text: bool
+    says_nothing: bool = False
+    """Whether all of its values are zero or missing."""
+
+
+def columns_of(
+    table: pa.Table, *, headings: Mapping[str, str] | None, most_rows: int | None = MOST_ROWS, spread: bool = False
+) -> list[Column]:
+    """Return the columns to be shown, with units.
+
+    Args:
+        table: The values.
+        headings: The columns to be shown, and what they are called; None shows all.
+        most_rows: Tables of more rows are cut.
+        spread: Whether maps become a column for each of their keys.
+    """
+    first = table.slice(0, most_rows)
+    return [column for index, heading in _shown(table, headings) for column in _columns(first, index, heading, spread)]
+
+
+def lines_below(table: pa.Table, footer: Sequence[str], *, most_rows: int | None = MOST_ROWS) -> list[str]:
+    """Return the lines below a table, of which the first says how many rows were cut."""
+    more = 0 if most_rows is None else table.num_rows - most_rows
+    return [*([f"... and {more} more rows"] if more > 0 else []), *map(one_line, footer)]
+
+
+def as_text(
+    table: pa.Table,
+    *,
+    headings: Mapping[str, str] | None,
+    footer: Sequence[str] = (),
+    most_rows: int | None = MOST_ROWS,
+) -> str:
+    """Return an aligned table; long cells are cut, and so are tables of more than `most_rows` rows."""
+    shown = columns_of(table, headings=headings, most_rows=most_rows)
+    columns = [_aligned([column.heading, *column.cells], left=column.is_text) for column in shown]
     head, *body = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)] or [""]
     rule = "  ".join("-" * _width(column) for column in columns)
-    return "\n".join([rule, head, rule, *body, rule, *_below(table, footer)])
+    return "\n".join([rule, head, rule, *body, rule, *lines_below(table, footer, most_rows=most_rows)])
 
 
 def as_html(table: pa.Table, *, headings: Mapping[str, str] | None, footer: Sequence[str] = ()) -> str:
-    """Return an HTML table in which every text is escaped."""
-    shown = _shown(table, headings)
-    columns = [_cells(table, index) for index, _ in shown]
-    head = "".join(f"<th>{escape(_one_line(heading))}</th>" for _, heading in shown)
-    rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in zip(*columns, strict=True))
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    below = "".join(f"<p>{escape(line)}</p>" for line in _below(table, footer))
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
-
-
-def format_time(nanoseconds: float) -> str:
-    """Format a duration as torch does: in us, ms or s with three decimals."""
-    size = abs(nanoseconds)
-    if size >= 1_000_000_000:
-        return f"{nanoseconds / 1_000_000_000:.3f}s"
-    if size >= 1_000_000:
-        return f"{nanoseconds / 1_000_000:.3f}ms"
-    return f"{nanoseconds / 1000:.3f}us"
-
-
-def format_bytes(count: float) -> str:
-    """Format a size as torch does: in B, KB, MB or GB of 1024."""
-    for unit, size in (("GB", 1024**3), ("MB", 1024**2), ("KB", 1024)):
-        if abs(count) >= size:
-            return f"{count / size:.2f} {unit}"
-    return f"{count:g} B"
+    """Return an HTML table in which every text is escaped, long ones are cut, and so are tables of many rows."""
+    shown = columns_of(table, headings=headings)
+    body = zip(*(column.cells for column in shown), strict=True)
+    left = [column.is_text for column in shown]
+    return html_table([column.heading for column in shown], body, left=left) + html_paragraphs(
+        lines_below(table, footer)
+    )
 
 
 def _shown(table: pa.Table, headings: Mapping[str, str] | None) -> list[tuple[int, str]]:
@@ -71,9 +95,25 @@ def _without_unit(name: str) -> str:
     return name.removesuffix("_ns").removesuffix("_bytes") or name
 
 
-def _cells(table: pa.Table, index: int) -> list[str]:
-    show = _formatter(table.column_names[index])
-    return [_show(value, show) for value in table.column(index).slice(0, MOST_ROWS).to_pylist()]
+def _columns(table: pa.Table, index: int, heading: str, spread: bool) -> Iterator[Column]:
+    field, values = table.schema.field(index), table.column(index).to_pylist()
+    if not (spread and pa.types.is_map(field.type)):
+        yield _column(field.name, heading, values, field.type)
+        return
+    maps = [dict(value or ()) for value in values]
+    for key in dict.fromkeys(key for each in maps for key in each):
+        yield _column(field.name, str(key), [each.get(key) for each in maps], field.type.item_type)
+
+
+def _column(name: str, heading: str, values: Sequence[Any], kind: pa.DataType) -> Column:
+    show = _formatter(name)
+    return Column(
+        name=name,
+        heading=one_line(heading),
+        cells=[_show(value, show) for value in values],
+        is_text=_is_text(kind),
+        says_nothing=not any(values),
+    )
 
 
 def _show(value: Any, show: Callable[[float], str]) -> str:
@@ -82,8 +122,8 @@ def _show(value: Any, show: Callable[[float], str]) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return show(value)
     if isinstance(value, list) and all(isinstance(item, tuple) for item in value):
-        return ", ".join(f"{_one_line(str(key))} {_show(item, show)}" for key, item in value)
-    return _one_line(str(value))
+        return ", ".join(f"{one_line(str(key))} {_show(item, show)}" for key, item in value)
+    return one_line(str(value))
 
 
 def _formatter(name: str) -> Callable[[float], str]:
@@ -100,15 +140,10 @@ def _plain(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
-def _one_line(text: str) -> str:
-    """Spell out what would break the line or hide in it: newlines, control and direction characters."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
-
-
 def _aligned(cells: Sequence[str], *, left: bool) -> list[str]:
     from rich.cells import cell_len, set_cell_size
 
-    cut = [_cut(_one_line(cell)) for cell in cells]
+    cut = [_cut(cell) for cell in cells]
     width = _width(cut)
     if left:
         return [set_cell_size(cell, width) for cell in cut]
@@ -127,11 +162,5 @@ def _cut(text: str) -> str:
     return text if cell_len(text) <= WIDEST_CELL else set_cell_size(text, WIDEST_CELL - 3) + "..."
 
 
-def _is_text(table: pa.Table, index: int) -> bool:
-    kind = table.schema.field(index).type
+def _is_text(kind: pa.DataType) -> bool:
     return not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
-def _below(table: pa.Table, footer: Sequence[str]) -> list[str]:
-    more = table.num_rows - MOST_ROWS
-    return [*([f"... and {more} more rows"] if more > 0 else []), *footer]

@@ -22,11 +22,13 @@ class Result:
         table: The rows as a `pyarrow.Table`, which `to_arrow()` gives.
         headings: The columns that the printed table shows and what it calls them; None shows all.
         footer: Lines below the printed table.
+        sorted_by: The column that the rows are sorted by, if the analysis sorts them.
     """
 
     table: pa.Table
     headings: Mapping[str, str] | None = None
     footer: tuple[str, ...] = ()
+    sorted_by: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:

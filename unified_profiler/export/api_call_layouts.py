@@ -23,6 +23,7 @@ from unified_profiler.export.fragments import (
     quoted,
     whole,
 )
+from unified_profiler.export.spreadsheets import inert
 from unified_profiler.model.nesting import Ints
 
 
@@ -123,5 +124,5 @@ def _totals(calls: ApiCalls) -> Any:
 
 
 def _cell(text: str) -> str:
-    doubled = text.replace('"', '""')
+    doubled = inert(text).replace('"', '""')
     return f'"{doubled}"'

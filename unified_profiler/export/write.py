@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -37,44 +38,48 @@ EXPORTERS: Mapping[str, Callable[[], Exporter]] = MappingProxyType(
 
 
 def write(trace: Trace | Run, path: str | os.PathLike[str]) -> Path:
-    """Write a trace to a file whose suffix says the format.
-
-    `.json` and `.json.gz` are for the Perfetto UI and chrome://tracing, `.parquet` for this package and data frames,
-    `.csv` for everything else. Missing parent directories are made; an existing file is replaced only by a whole one.
-
-    Args:
-        trace: A trace, or a run. A run of several traces fits `.json`, where each rank is a process, and `.csv`.
-        path: Where to write.
-
-    Returns:
-        The path.
+    """Write a trace, or a run of several where the format holds them, to a file whose suffix says the format.
 
     Raises:
         ConfigurationError: No exporter has that suffix.
         ExportError: The file cannot be written, or the run has no trace, or more than the format can hold.
     """
     target = Path(path)
-    exporter = _exporter(target)
+    exporter = EXPORTERS[suffix_of(target, EXPORTERS)]()
     traces = tuple(trace.traces) if isinstance(trace, Run) else (trace,)
     if not traces:
         msg = f"{trace!r} holds no trace, so there is nothing to write to {target}. Record at least one cycle first."
         raise ExportError(msg)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+    with writing_to(target):
         exporter.write(traces, target)
-    except ExportError:
-        raise
-    except OSError as error:
-        msg = f"{target} cannot be written: {error}. Choose another path or make room there."
-        raise ExportError(msg) from error
     return target
 
 
-def _exporter(path: Path) -> Exporter:
+def suffix_of(path: Path, suffixes: Collection[str]) -> str:
+    """Return the longest of the suffixes that a path has.
+
+    Raises:
+        ConfigurationError: It has none of them.
+    """
     name = path.name.lower()
-    suffixes = [suffix for suffix in EXPORTERS if name.endswith(suffix)]
-    if not suffixes:
+    matching = [suffix for suffix in suffixes if name.endswith(suffix)]
+    if not matching:
         found = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
-        msg = f"{path} has {found}, which names no format. Use one of: {', '.join(EXPORTERS)}."
+        msg = f"{path} has {found}, which names no format. Use one of: {', '.join(suffixes)}."
         raise ConfigurationError(msg)
-    return EXPORTERS[max(suffixes, key=len)]()
+    return max(matching, key=len)
+
+
+@contextmanager
+def writing_to(target: Path) -> Iterator[None]:
+    """Make the directories above a file that is about to be written.
+
+    Raises:
+        ExportError: They, or the file, cannot be written.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        msg = f"{target} cannot be written: {error}. Choose another path or make room there."
+        raise ExportError(msg) from error

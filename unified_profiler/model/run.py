@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.notebook import traces_html
 from unified_profiler.model.records import Manifest
 from unified_profiler.model.storage import parse_record, read_parquet
 from unified_profiler.model.trace import Trace
@@ -41,8 +42,19 @@ class Run:
 
     def __repr__(self) -> str:
         """Return a line for people."""
+        return f"<{self._title}>"
+
+    def _repr_html_(self) -> str:
+        """Return what it holds, as notebooks show it, without reading the events."""
+        failures = [
+            (rank, failure) for rank, manifest in sorted(self.manifests.items()) for failure in manifest.failures
+        ]
+        return traces_html(self._title, [trace.info for trace in self.traces], failures)
+
+    @property
+    def _title(self) -> str:
         where = "in memory" if self.path is None else str(self.path)
-        return f"<Run {where}: {len(self.traces)} traces of {len(self.ranks)} ranks>"
+        return f"Run {where}: {len(self.traces)} traces of {len(self.ranks)} ranks"
 
 
 def is_run(path: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from unified_profiler.model.notebook import traces_html
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.schema import EventTable
 
@@ -42,3 +43,7 @@ class Trace:
         names = ", ".join(sorted(info.frameworks)) or "no framework"
         partial = "" if info.complete else ", incomplete"
         return f"<Trace rank {info.rank} cycle {info.cycle}: {info.event_count} events of {names}{steps}{partial}>"
+
+    def _repr_html_(self) -> str:
+        """Return what it is, as notebooks show it, without reading the events."""
+        return traces_html("Trace", [self.info])

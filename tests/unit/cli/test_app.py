@@ -13,7 +13,7 @@ from unified_profiler import errors
 
 Invoke = Callable[..., Result]
 
-COMMANDS = ("run", "table", "export", "query", "doctor")
+COMMANDS = ("run", "table", "steps", "export", "query", "view", "doctor")
 
 
 def test_version_is_that_of_the_installed_package(invoke: Invoke) -> None:

@@ -35,6 +35,16 @@ def test_csv_has_a_header_and_a_line_per_row(invoke: Invoke, run_dir: Path) -> N
     assert len(rows) == 1 + 6
 
 
+def test_text_does_nothing_in_a_spreadsheet(invoke: Invoke, run_dir: Path) -> None:
+    sql = "select '=cmd()' as \"=head\", -1 as number, null as nothing, '-x' as text"
+    rows = list(csv.reader(io.StringIO(invoke("query", run_dir, sql, "--csv").stdout)))
+    assert rows == [["'=head", "number", "nothing", "text"], ["'=cmd()", "-1", "", "'-x"]]
+
+
+def test_json_keeps_text_as_it_is(invoke: Invoke, run_dir: Path) -> None:
+    assert json.loads(invoke("query", run_dir, "select '=cmd()' as a", "--json").stdout) == [{"a": "=cmd()"}]
+
+
 def test_json_and_csv_exclude_each_other(invoke: Invoke, run_dir: Path) -> None:
     assert invoke("query", run_dir, ALL, "--csv", "--json").exit_code == 2
 

@@ -144,5 +144,19 @@ def test_html_is_escaped() -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
 
 
+@pytest.mark.parametrize("name", ["x" * 10_000, "\x1b[31m\u202e", "</td></table><img src=x onerror=alert(1)>"])
+def test_html_cells_are_short_printable_text(name: str) -> None:
+    html = Result(table=pa.table({"name": [name]}))._repr_html_()
+    assert html.isprintable()
+    assert len(html) < 1000
+    assert "<img" not in html
+
+
+def test_html_of_a_long_table_is_cut_and_says_so() -> None:
+    html = Result(table=pa.table({"n": list(range(150))}))._repr_html_()
+    assert html.count("<tr>") == 101
+    assert "... and 50 more rows" in html
+
+
 def test_repr_says_what_it_is() -> None:
     assert repr(Result(table=TABLE)) == "<Result 2 rows: name, self_ns>"

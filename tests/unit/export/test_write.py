@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from unified_profiler.errors import ConfigurationError, ExportError
 from unified_profiler.export import EXPORTERS, write
+from unified_profiler.export.spreadsheets import inert
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.run import Run
 from unified_profiler.model.schema import EVENT_SCHEMA, event_table
@@ -108,6 +110,26 @@ def any_text() -> st.SearchStrategy[str]:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(names=st.lists(any_text(), min_size=1))
 def test_csv_keeps_every_name(names: list[str], tmp_path: Path) -> None:
-    columns = {"name": names, "layer": "framework", "kind": "op", "start_ns": 1, "duration_ns": 1}
-    trace = Trace(event_table(columns, rows=len(names)), TraceInfo(event_count=len(names)))
-    assert [row["name"] for row in read_csv(write(trace, tmp_path / "t.csv"))] == names
+    assert [row["name"] for row in read_csv(write(named(names), tmp_path / "t.csv"))] == list(map(inert, names))
+
+
+def named(names: list[str]) -> Trace:
+    columns = {"name": names, "layer": "framework", "kind": "op", "start_ns": -1, "duration_ns": 1}
+    return Trace(event_table(columns, rows=len(names)), TraceInfo(event_count=len(names)))
+
+
+@pytest.mark.parametrize("name", ["=cmd()", "+1", "-1", "@SUM(1)", "\t=1", "\r=1"])
+def test_names_do_nothing_in_a_spreadsheet(name: str, tmp_path: Path) -> None:
+    (row,) = read_csv(write(named([name]), tmp_path / "t.csv"))
+    assert row["name"] == f"'{name}"
+
+
+def test_negative_numbers_stay_numbers_in_a_spreadsheet(tmp_path: Path) -> None:
+    (row,) = read_csv(write(named(["a"]), tmp_path / "t.csv"))
+    assert row["start_ns"] == "-1"
+
+
+def test_csv_of_a_table_in_several_chunks_is_inert_throughout(tmp_path: Path) -> None:
+    events = pa.concat_tables([named(["=a", "b"]).events, named(["c", "=d"]).events])
+    rows = read_csv(write(Trace(events, TraceInfo(event_count=4)), tmp_path / "t.csv"))
+    assert [row["name"] for row in rows] == ["'=a", "b", "c", "'=d"]

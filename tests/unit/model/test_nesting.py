@@ -61,6 +61,14 @@ def test_counters_stay_outside_the_tree() -> None:
     assert trace.events.column("self_ns").to_pylist() == [100, 50]
 
 
+def test_counters_stay_on_no_thread_if_events_move_to_lanes_of_their_own() -> None:
+    counter = {"kind": "counter", "value": 0.5, "tid": None}
+    events = TraceBuilder().op("a", 0, 100).op("b", 50, 100).op("load", 60, 0, **counter).build().events
+    tids = events.column("tid").to_pylist()
+    assert tids[0] != tids[1]
+    assert tids[2] is None
+
+
 def test_an_empty_table_nests() -> None:
     assert len(nest(event_table({}, rows=0))) == 0
 

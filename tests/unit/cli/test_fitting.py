@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from unified_profiler.cli.fitting import GAP, cut, fit
+from unified_profiler.engine.rendering import Column
+
+
+def text(name: str, *cells: str) -> Column:
+    return Column(name, name, cells, is_text=True)
+
+
+def number(name: str, *cells: str, says_nothing: bool = False) -> Column:
+    return Column(name, name, cells, is_text=False, says_nothing=says_nothing)
+
+
+def names(columns: object) -> list[str]:
+    return [getattr(column, "column", column).name for column in columns]  # type: ignore[attr-defined]
+
+
+def test_what_fits_is_shown_as_it_is() -> None:
+    found = fit([text("name", "conv"), number("n", "12")], 80)
+    assert [column.width for column in found.shown] == [4, 2]
+    assert found.left_out == ()
+
+
+def test_the_name_gives_way_before_any_number_goes() -> None:
+    found = fit([text("name", "x" * 100), number("n", "1" * 20)], 60)
+    assert [column.width for column in found.shown] == [60 - GAP - 20, 20]
+
+
+def test_headings_are_folded_before_any_number_goes() -> None:
+    found = fit([text("name", "x" * 24), number("CPU time avg", "1.000us"), number("CPU total %", "5")], 24 + 7 + 5 + 4)
+    assert found.left_out == ()
+
+
+def test_columns_that_say_nothing_go_first() -> None:
+    columns = [text("name", "x" * 90), number("copy", "0", says_nothing=True), number("wall", "1" * 30)]
+    assert names(fit(columns, 57).left_out) == ["copy"]
+
+
+def test_measures_that_tell_less_go_before_others() -> None:
+    columns = [text("name", "x" * 30), *(number(n, "1" * 20) for n in ("cpu_share", "self_cpu_ns", "call_count"))]
+    assert names(fit(columns, 70).left_out) == ["cpu_share"]
+
+
+def test_unknown_columns_go_from_the_right() -> None:
+    found = fit([text("name", "x" * 30), *(number(n, "1" * 20) for n in "abc")], 70)
+    assert names(found.left_out) == ["c"]
+
+
+def test_the_column_that_rows_are_sorted_by_stays() -> None:
+    columns = [text("name", "x" * 30), *(number(n, "1" * 20) for n in "abc")]
+    assert names(fit(columns, 46, keep="c").shown) == ["name", "c"]
+
+
+def test_of_numbers_alone_the_first_stays() -> None:
+    assert names(fit([number("a", "1" * 20), number("b", "1" * 20)], 25).shown) == ["a"]
+
+
+def test_no_columns_fit_any_window() -> None:
+    assert fit([], 80).shown == ()
+
+
+CELLS = st.text(st.characters(categories=["L", "N", "P", "Mn"]), max_size=90)
+COLUMNS = st.lists(
+    st.builds(
+        Column,
+        name=st.sampled_from(["name", "cpu_ns", "rank", "flops", "x_share"]),
+        heading=CELLS,
+        cells=st.lists(CELLS, min_size=2, max_size=2),
+        is_text=st.just(True),
+        says_nothing=st.booleans(),
+    )
+    | st.builds(
+        Column,
+        name=st.sampled_from(["cpu_ns", "rank", "flops", "x_share"]),
+        heading=CELLS,
+        cells=st.lists(st.integers(0, 10**20).map(str), min_size=2, max_size=2),
+        is_text=st.just(False),
+        says_nothing=st.booleans(),
+    ),
+    max_size=30,
+)
+
+
+@given(columns=COLUMNS, width=st.integers(60, 250))
+def test_whatever_is_shown_fits_and_no_number_is_cut(columns: list[Column], width: int) -> None:
+    found = fit(columns, width)
+    assert sum(column.width + GAP for column in found.shown) - GAP <= width
+    for column in found.shown:
+        assert column.column.is_text or all(cell_len(cell) <= column.width for cell in column.column.cells)
+    assert len(found.shown) + len(found.left_out) == len(columns)
+
+
+@given(name=CELLS, width=st.integers(1, 60))
+def test_a_cut_text_is_never_too_wide(name: str, width: int) -> None:
+    assert cell_len(cut(name, width, mark="…")) <= width
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "shown"),
+    [
+        ("aten::relu", 10, "aten::relu"),
+        ("Gradients/network/conv/MatMul-op0", 16, "Gradients/…l-op0"),
+        ("日本語日本語日本語", 8, "日本…語"),
+        ("abc", 1, "a"),
+    ],
+)
+def test_the_middle_is_cut_out(name: str, width: int, shown: str) -> None:
+    assert cut(name, width, mark="…") == shown

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from unified_profiler.model.storage import write_parquet
+from unified_profiler.testing.builders import TraceBuilder
+
+Invoke = Callable[..., Result]
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--rank", "1"], ["--cycle", "0", "--json"]])
+def test_steps_prints_what_the_table_of_steps_is(invoke: Invoke, run_dir: Path, options: list[str]) -> None:
+    result = invoke("steps", run_dir, *options)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == invoke("table", run_dir, "--steps", *options).stdout
+
+
+def test_json_holds_one_object_per_rank_and_step(invoke: Invoke, run_dir: Path) -> None:
+    records = json.loads(invoke("steps", run_dir, "--json").stdout)
+    assert [(record["rank"], record["step"], record["wall_ns"]) for record in records] == [(0, 0, 1000), (1, 0, 2000)]
+
+
+def test_each_region_has_a_column(invoke: Invoke, tmp_path: Path) -> None:
+    builder = TraceBuilder(first_step=0, last_step=1).step(0, 0, 100).step(1, 100, 100)
+    builder.region("forward", 10, 20).region("forward", 110, 30).region("loss", 150, 5)
+    write_parquet(builder.build(), tmp_path / "run.parquet")
+    head, _, first, second = invoke("steps", tmp_path / "run.parquet").stdout.splitlines()
+    assert head.split()[-2:] == ["forward", "loss"]
+    assert first.split()[-2:] == ["0.020us", "--"]
+    assert second.split()[-2:] == ["0.030us", "0.005us"]
+
+
+def test_a_run_without_steps_says_so(invoke: Invoke, tmp_path: Path) -> None:
+    write_parquet(TraceBuilder().op("a", 0, 1).build(), tmp_path / "run.parquet")
+    assert "No step was recorded" in invoke("steps", tmp_path / "run.parquet").stdout
+
+
+def test_a_rank_that_is_not_there_is_refused(invoke: Invoke, run_dir: Path) -> None:
+    assert invoke("steps", run_dir, "--rank", "9").exit_code == 2

@@ -1,0 +1,123 @@
+"""`unified-profiler report`: a run as a document for people, or in the layout of the TensorFlow Models Profiler."""
+
+from __future__ import annotations
+
+import webbrowser
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unified_profiler.cli.language import LanguageOption
+from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
+from unified_profiler.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from unified_profiler.model.run import Run
+
+
+class ReportFormat(str, Enum):
+    """What the report is written as."""
+
+    HTML = "html"
+    MARKDOWN = "md"
+    JSON = "json"
+
+
+class Layout(str, Enum):
+    """Which files a report consists of."""
+
+    SINGLE = "single"
+    MODELS = "models"
+
+
+_FILES = {
+    ReportFormat.HTML: "report.html",
+    ReportFormat.MARKDOWN: "summary.md",
+    ReportFormat.JSON: "summary.json",
+}
+
+
+def report(
+    run: RunPath,
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Where to write.", show_default="in the run directory, else here"),
+    ] = None,
+    form: Annotated[
+        ReportFormat | None,
+        typer.Option("--format", help="A page, a text, or the numbers.", show_default="by the suffix of -o, else html"),
+    ] = None,
+    layout: Annotated[
+        Layout, typer.Option(help="`models` writes the directory of the TensorFlow Models Profiler.")
+    ] = Layout.SINGLE,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    language: LanguageOption = None,
+    rank: RankOption = None,
+    cycle: CycleOption = None,
+) -> None:
+    """Write a report: where the time of a step went, operators, call tree, timeline, memory and hardware.
+
+    The page is one file that needs no network. With `--layout models` the report is a directory with `timeline/`,
+    `step_stats/`, `summary.json` and `summary.md`.
+
+    [bold]Examples[/bold]
+
+      unified-profiler report profile --open
+
+      unified-profiler report profile -o report.html --language zh
+
+      unified-profiler report profile --format md
+
+      unified-profiler report profile --layout models -o profile-models
+    """
+    if layout is Layout.MODELS:
+        _check_models(form=form, open_it=open_it)
+    chosen = form or _by_suffix(out)
+    if open_it and chosen is not ReportFormat.HTML:
+        msg = f"--open shows a page, but the report is written as {chosen.value}. Leave one of the two out."
+        raise ConfigurationError(msg)
+    with working("Reading"):
+        selected = read_selected(run, rank=rank, cycle=cycle)
+    target = out or (selected.path or Path()) / ("models" if layout is Layout.MODELS else _FILES[chosen])
+    with working(f"Writing {target}"):
+        if layout is Layout.MODELS:
+            _write_models(selected, target)
+        else:
+            _write(selected, target, chosen, language and language.value)
+    typer.echo(str(target))
+    if open_it:
+        webbrowser.open(target.absolute().as_uri())
+
+
+def _check_models(*, form: ReportFormat | None, open_it: bool) -> None:
+    for given, option in ((form is not None, "--format"), (open_it, "--open")):
+        if given:
+            msg = f"--layout models writes a directory of files of its own, so {option} has no effect. Leave it out."
+            raise ConfigurationError(msg)
+
+
+def _by_suffix(out: Path | None) -> ReportFormat:
+    suffix = "" if out is None else out.suffix.lower().removeprefix(".")
+    return next((form for form in ReportFormat if form.value == suffix), ReportFormat.HTML)
+
+
+def _write(run: Run, target: Path, form: ReportFormat, language: str | None) -> None:
+    from unified_profiler.export import writing_to
+    from unified_profiler.report.markdown import write_markdown
+    from unified_profiler.report.page import write_page
+    from unified_profiler.report.summary import write_json
+
+    with writing_to(target):
+        if form is ReportFormat.JSON:
+            write_json(run, target)
+        else:
+            {ReportFormat.HTML: write_page, ReportFormat.MARKDOWN: write_markdown}[form](run, target, language=language)
+
+
+def _write_models(run: Run, target: Path) -> None:
+    from unified_profiler.report.models_layout import write_models
+
+    write_models(run, target)

@@ -1,0 +1,41 @@
+"""`unified-profiler steps`: where the time of each step of a run went."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unified_profiler.cli.output import Format, show
+from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
+
+if TYPE_CHECKING:
+    from unified_profiler.analysis import Result
+    from unified_profiler.model.run import Run
+
+
+def steps(
+    run: RunPath,
+    *,
+    rank: RankOption = None,
+    cycle: CycleOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array of objects.")] = False,
+) -> None:
+    """Print where the time of each recorded step went: operators, collectives, copies, none of them, and regions.
+
+    [bold]Examples[/bold]
+
+      unified-profiler steps profile
+
+      unified-profiler steps profile --rank 0 --json
+    """
+    with working("Reading and adding up"):
+        result = step_table(read_selected(run, rank=rank, cycle=cycle))
+    show(result, Format.JSON if as_json else Format.TABLE)
+
+
+def step_table(run: Run) -> Result:
+    """Return the breakdown of steps."""
+    from unified_profiler.analysis import step_breakdown
+
+    return step_breakdown(run)

@@ -1,0 +1,90 @@
+"""`unified-profiler summary`: a run in one screen or two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unified_profiler.cli.language import Language, LanguageOption
+from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unified_profiler.report.sections import Section, Sections
+
+_STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
+
+
+def summary(
+    run: RunPath,
+    *,
+    rank: RankOption = None,
+    cycle: CycleOption = None,
+    language: LanguageOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what summary.json holds.")] = False,
+) -> None:
+    """Say what ran, where the time of a step went, what took most, and what went wrong.
+
+    [bold]Examples[/bold]
+
+      unified-profiler summary profile
+
+      unified-profiler summary profile --rank 0 --json
+
+      unified-profiler summary kineto.pt.trace.json --language zh
+    """
+    from unified_profiler.report import summarise
+
+    with working("Reading and summing up"):
+        found = summarise(read_selected(run, rank=rank, cycle=cycle))
+    if as_json:
+        typer.echo(found.model_dump_json(indent=2))
+        return
+    from rich.console import Console
+
+    from unified_profiler.report.sections import Sections
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    _print(console, Sections(found, language=(language or Language.ENGLISH).value))
+
+
+def _print(console: Console, sections: Sections) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from unified_profiler.model.text import one_line
+
+    console.print(Text(one_line(sections.title), style="bold"))
+    facts = Table.grid(padding=(0, 2))
+    for heading, fact in sections.facts().items():
+        facts.add_row(Text(heading, style="dim"), Text(one_line(fact), overflow="fold"))
+    console.print(facts)
+    for notice in sections.notices():
+        console.print()
+        console.print(Text.assemble((f"{notice.label} ", _STYLES[notice.level]), one_line(notice.text)))
+    findings = Table.grid(padding=(0, 1))
+    for sentence in sections.findings():
+        findings.add_row(Text("•", style="cyan"), Text(one_line(sentence)))
+    console.print()
+    console.print(findings)
+    for section in sections.tables():
+        _print_section(console, section)
+
+
+def _print_section(console: Console, section: Section) -> None:
+    from rich.text import Text
+
+    from unified_profiler.cli.terminal import print_table
+    from unified_profiler.engine.rendering import Column
+
+    columns = [
+        Column(name=heading, heading=heading, cells=cells, is_text=not right)
+        for heading, cells, right in zip(
+            section.headings, zip(*section.rows, strict=True), section.right_aligned, strict=True
+        )
+    ]
+    console.print()
+    console.print(Text(section.title, style="bold cyan"))
+    print_table(console, columns, below=() if section.more is None else (section.more,))

