@@ -29,7 +29,7 @@ def main() -> None:
     output = Path("demo-profile") / framework
     shutil.rmtree(output, ignore_errors=True)
     script, quickstart = EXAMPLES / f"train_{framework}.py", EXAMPLES / f"quickstart_{framework}.py"
-    run, exported = str(output / "run"), str(output / "trace.json.gz")
+    run, exported, report = (str(output / name) for name in ("run", "trace.json.gz", "report.html"))
 
     _title("What can be recorded here")
     _command("doctor", "--output-dir", run)
@@ -37,6 +37,10 @@ def main() -> None:
     _command("run", "--output-dir", run, "--record-shapes", str(script), "--", "--steps", "8")
     _title("Where the time of each step went")
     _command("table", run, "--steps")
+    _title("What matters, in one screen")
+    _command("summary", run)
+    _title("A report for a colleague: one file that opens without a network")
+    _command("report", run, "-o", report)
     _title("Any question, in SQL")
     _command("query", run, QUESTION)
     _title("For the Perfetto UI and chrome://tracing")
@@ -44,7 +48,10 @@ def main() -> None:
     if quickstart.is_file():
         _title(f"The Profiler in your own code: {quickstart}")
         _show_and_run(["python", str(quickstart), str(output / "quickstart")], program=[sys.executable])
-    console.print(Panel(f"Traces are in [bold]{output}[/bold]; open [bold]{exported}[/bold] in the Perfetto UI."))
+    shown = (
+        f"Open [bold]{report}[/bold] in a browser; `unified-profiler view {run}` shows every event in the Perfetto UI."
+    )
+    console.print(Panel(shown))
 
 
 def _title(text: str) -> None:

@@ -14,17 +14,20 @@ from unified_profiler.schedule import Phase, Schedule, Slot, schedule
 if TYPE_CHECKING:
     from unified_profiler.analysis import api_table, op_table, query, step_breakdown
     from unified_profiler.errors import UnifiedProfilerError
-    from unified_profiler.export import write, write_api_calls
+    from unified_profiler.export import write_api_calls
     from unified_profiler.model.api_names import api_name
     from unified_profiler.model.run import Run
     from unified_profiler.model.trace import Trace
     from unified_profiler.profiler import Profiler
     from unified_profiler.readers import read
+    from unified_profiler.report import Summary, summarise
     from unified_profiler.tracing import trace_api
+    from unified_profiler.writing import write
 
 _HOMES = {
     "Profiler": "profiler",
     "Run": "model.run",
+    "Summary": "report",
     "Trace": "model.trace",
     "UnifiedProfilerError": "errors",
     "api_name": "model.api_names",
@@ -33,8 +36,9 @@ _HOMES = {
     "query": "analysis",
     "read": "readers",
     "step_breakdown": "analysis",
+    "summarise": "report",
     "trace_api": "tracing",
-    "write": "export",
+    "write": "writing",
     "write_api_calls": "export",
 }
 
@@ -44,6 +48,7 @@ __all__ = [
     "Run",
     "Schedule",
     "Slot",
+    "Summary",
     "Trace",
     "UnifiedProfilerError",
     "__version__",
@@ -54,6 +59,7 @@ __all__ = [
     "read",
     "schedule",
     "step_breakdown",
+    "summarise",
     "trace_api",
     "write",
     "write_api_calls",

@@ -54,12 +54,14 @@ class Delivery:
         self._hints: list[str] = []
         self._writer: RunWriter | None = None
         self._started_ns = 0
+        self._ended_ns: int | None = None
         self._files: list[CycleRecord] = []
         if settings.output_dir is not None and settings.level:
             check_output_dir(settings.output_dir)
 
     def open(self) -> None:
         """Make the run directory, the first time."""
+        self._ended_ns = None
         if self._started_ns:
             return
         self._started_ns = time.time_ns()
@@ -68,7 +70,7 @@ class Delivery:
         )  # Arrow loads parts of itself (and pandas, if it is there) at first use: not inside a training step
         if self._settings.output_dir is not None:
             self._writer = RunWriter(self._settings.output_dir.absolute(), self.job.run_name(), self.job.rank)
-            self._write_manifest(StepLog(), ended_ns=None)
+            self._write_manifest(StepLog())
 
     def workdir(self, cycle: int) -> Path:
         """Return an empty directory for the native files of a cycle."""
@@ -95,6 +97,7 @@ class Delivery:
                 calls=window.calls,
                 waited=window.waited,
                 own=window.to_events(),
+                counters=window.counters,
                 end_ns=window.end_ns,
                 cycle=window.cycle,
                 rank=self.job.rank,
@@ -102,7 +105,7 @@ class Delivery:
             )
             info = self._info(events, window, recorded, complete=complete)
             self._publish(Trace(events, info))
-            self._write_manifest(steps, ended_ns=None)
+            self._write_manifest(steps)
 
     def adopt(self, trace: Trace, *, cycle: int) -> None:
         """Take in a trace recorded elsewhere."""
@@ -117,11 +120,12 @@ class Delivery:
 
     def close(self, steps: StepLog) -> None:
         """Write what is known at the end."""
-        self._write_manifest(steps, ended_ns=time.time_ns())
+        self._ended_ns = time.time_ns()
+        self._write_manifest(steps)
 
     def run(self, steps: StepLog) -> Run:
         """Return everything so far."""
-        manifest = self._manifest(steps, ended_ns=None)
+        manifest = self._manifest(steps)
         return Run(
             path=None if self._writer is None else self._writer.path,
             traces=tuple(self.traces),
@@ -168,14 +172,14 @@ class Delivery:
     def _run_name(self) -> str:
         return "" if self._writer is None else self._writer.run
 
-    def _write_manifest(self, steps: StepLog, *, ended_ns: int | None) -> None:
+    def _write_manifest(self, steps: StepLog) -> None:
         if self._writer is None:
             return
         with self._faults.guard("output", "write"):
-            self._writer.write_manifest(self._manifest(steps, ended_ns=ended_ns))
+            self._writer.write_manifest(self._manifest(steps))
             self._writer.write_steps(steps.to_table(self.job.rank))
 
-    def _manifest(self, steps: StepLog, *, ended_ns: int | None) -> Manifest:
+    def _manifest(self, steps: StepLog) -> Manifest:
         return Manifest(
             profiler_version=__version__,
             run=self._run_name(),
@@ -190,7 +194,7 @@ class Delivery:
             command=tuple(sys.argv),
             settings=json.loads(self._settings.model_dump_json(fallback=repr)),
             started_ns=self._started_ns,
-            ended_ns=ended_ns,
+            ended_ns=self._ended_ns,
             step_count=len(steps),
             cycles=tuple(self._files),
             failures=tuple(self._faults.failures),

@@ -12,8 +12,11 @@ import pytest
 import typer.main
 
 from unified_profiler import errors
+from unified_profiler.analysis.categories import categories
+from unified_profiler.capture.hardware_counters import COUNTERS
 from unified_profiler.cli.app import app
 from unified_profiler.model.schema import COLUMNS, EVENT_SCHEMA, TEXT
+from unified_profiler.report import Summary
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "backends" / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -60,10 +63,26 @@ def test_the_schema_page_has_exactly_the_columns_of_the_schema() -> None:
     assert rows == [(column.name, type_name(column.name), column.meaning) for column in COLUMNS]
 
 
+def test_the_page_of_hardware_counters_has_exactly_those_of_the_code() -> None:
+    text = (ROOT / "docs" / "reference" / "hardware-counters.md").read_text()
+    rows = re.findall(r"^\| `([^`]+)` \|(.*?)\| (.*?) \|$", text, re.MULTILINE)
+    found = [(name, devices.strip(), meaning) for name, devices, meaning in rows]
+    assert found == [(counter.name, counter.devices, counter.meaning) for counter in COUNTERS]
+
+
 def type_name(column: str) -> str:
     field = EVENT_SCHEMA.field(column)
     name = "text" if field.type == TEXT else str(field.type)
     return f"{name}, may be null" if field.nullable else name
+
+
+def test_the_summary_page_names_every_field_and_every_category() -> None:
+    text = (ROOT / "docs" / "reference" / "summary.md").read_text()
+    fields, groups = text.split("## Categories")
+    assert re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", fields, re.MULTILINE))) == list(
+        Summary.model_fields
+    )
+    assert tuple(re.findall(r"^\| `(\w+)` \|", groups, re.MULTILINE)) == categories()
 
 
 def test_the_error_page_names_every_error() -> None:

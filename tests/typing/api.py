@@ -34,6 +34,7 @@ with up.Profiler(
     with_modules=True,
     api={"inside": True, "include": ["torch.nn.*"]},
     operators=True,
+    hardware_hz=20,
     keep_native=False,
     native_options={"torch": {"acc_events": True}},
     strict=False,
@@ -63,6 +64,8 @@ failures: list[str] = [failure.error for failure in profiler.failures]
 ranks: list[int] = up.read(Path("profile")).ranks
 table = up.op_table(run, by=("name", "shapes"), sort_by="self_cpu_time_total", row_limit=10)
 names: tuple[str, ...] = table.columns
+summary: up.Summary = up.summarise(trace)
+sentences: list[str] = [finding.text for finding in summary.findings]
 text: str = str(table) + str(up.step_breakdown(trace))
 written: Path = up.write(trace, "trace.json.gz")
 

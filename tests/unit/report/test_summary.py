@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import unified_profiler as up
+from unified_profiler.analysis import api_table, op_table, step_breakdown
+from unified_profiler.model.run import Run
+from unified_profiler.report.summary import write_json
+from unified_profiler.testing import FakeBackend, TraceBuilder
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+NATIVE = [
+    "kineto/nccl_rank.json.gz",
+    "xplane/keras_fit.xplane.pb",
+    "mindspore/graph_ascend_ms",
+    "run_metadata/train.pb",
+]
+
+
+def recorded(folder: Path, **options: Any) -> up.Profiler:
+    """Record steps 2 and 3 of 6."""
+    backend = FakeBackend()
+    plan = up.schedule(wait=1, warmup=1, active=2, repeat=1)
+    with up.Profiler(backend=backend, clock=backend.clock, schedule=plan, output_dir=folder, **options) as prof:
+        for _ in range(6):
+            with prof.region("forward"):
+                backend.op("fake::op")
+            prof.step()
+    return prof
+
+
+def codes(statements: Any) -> list[str]:
+    return [statement.code for statement in statements]
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_numbers_are_those_of_the_analyses(name: str) -> None:
+    run = up.read(GOLDEN / name)
+    summary = up.summarise(run)
+    operators = op_table(run)
+    assert list(summary.operators) == operators.to_arrow().slice(0, 50).to_pylist()
+    assert summary.operator_count == len(operators)
+    assert list(summary.categories) == op_table(run, by="category").to_arrow().to_pylist()
+    steps = step_breakdown(run)
+    for part in ("wall_ns", "op_ns", "collective_ns", "copy_ns", "uncovered_ns"):
+        assert getattr(summary.step_parts, part) == sum(getattr(row, part) for row in steps)
+    assert list(summary.api_calls) == api_table(run).to_arrow().to_pylist()
+    assert summary.event_count == sum(len(trace.events) for trace in run.traces)
+
+
+def test_categories_have_all_of_the_self_time(trace: up.Trace) -> None:
+    summary = up.summarise(trace)
+    total = sum(row["self_cpu_ns"] for row in summary.categories)
+    assert total == sum(row["self_cpu_ns"] for row in summary.operators) == 2 * 70_000
+
+
+def test_steps_before_and_after_recording_are_counted(tmp_path: Path) -> None:
+    prof = recorded(tmp_path)
+    summary = up.summarise(prof.run)
+    assert (summary.steps.count, summary.steps.recorded_count) == (6, 2)
+    (rank,) = summary.ranks
+    assert (rank.step_count, rank.recorded_step_count, rank.cycle_count, rank.ended) == (6, 2, 1, True)
+    assert summary.steps.overhead_ratio == prof.run.manifests[0].overhead.ratio
+
+
+def test_regions_add_up_over_steps(trace: up.Trace) -> None:
+    (region,) = up.summarise(trace).regions
+    assert (region.name, region.total_ns, region.wall_share, region.step_count) == ("forward", 160_000, 0.8, 2)
+
+
+def test_a_run_of_a_file_is_named_after_the_file() -> None:
+    assert up.summarise(up.read(GOLDEN / NATIVE[0])).run == "nccl_rank.json.gz"
+
+
+def test_summary_json_is_the_summary(trace: up.Trace, tmp_path: Path) -> None:
+    write_json(trace, tmp_path / "summary.json")
+    assert json.loads((tmp_path / "summary.json").read_text()) == up.summarise(trace).model_dump(mode="json")
+
+
+# --- what it says ------------------------------------------------------------------------------------------------
+
+
+def test_the_time_of_a_step_and_its_parts_are_told(trace: up.Trace) -> None:
+    found = up.summarise(trace).findings
+    assert codes(found) == ["step", "parts_moved", "category", "operator"]
+    assert found[0].text == "A recorded step takes 100.000us (median of 2)."
+    assert "copies 20.0%" in found[1].text
+    assert found[2].values == {"category": "matmul", "self_share": 80 / 140}
+    assert "aten::mm: 57.1% in 2 calls" in found[3].text
+
+
+def test_the_overhead_is_told_where_unrecorded_steps_are_known(tmp_path: Path) -> None:
+    assert "step_overhead" in codes(up.summarise(recorded(tmp_path).run).findings)
+
+
+def test_a_slower_rank_and_its_factor_are_told(two_ranks: up.Run) -> None:
+    (finding,) = [found for found in up.summarise(two_ranks).findings if found.code == "ranks"]
+    assert finding.values == {"rank": 1, "other": 0, "slower_ratio": 2.0}
+
+
+def test_on_a_gpu_the_device_is_what_counts() -> None:
+    found = up.summarise(up.read(GOLDEN / NATIVE[0])).findings
+    assert {"category_device", "operator_device"} <= set(codes(found))
+
+
+def test_an_outlier_among_the_steps_is_told() -> None:
+    builder = TraceBuilder()
+    for number, duration in enumerate([100, 100, 100, 300]):
+        builder.step(number, number * 1000, duration)
+    assert "slow_step" in codes(up.summarise(builder.build()).findings)
+
+
+def test_a_killed_run_is_told(tmp_path: Path) -> None:
+    prof = recorded(tmp_path)
+    manifest = prof.run.path / "rank-00000" / "manifest.json"  # type: ignore[operator]
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**content, "ended_ns": None}))
+    summary = up.summarise(up.read(tmp_path))
+    assert codes(summary.notices) == ["killed"]
+    assert "did not end" in summary.notices[0].text
+    assert summary.ended_ns == prof.run.steps.column("end_ns")[-1].as_py()  # type: ignore[union-attr]
+
+
+def test_a_run_that_ended_has_nothing_to_be_told(tmp_path: Path) -> None:
+    recorded(tmp_path)
+    assert up.summarise(up.read(tmp_path)).notices == ()
+
+
+def test_a_run_without_a_trace_is_told(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    with up.Profiler(
+        backend=backend, clock=backend.clock, schedule=up.schedule(wait=9, warmup=0, active=1), output_dir=tmp_path
+    ) as prof:
+        prof.step()
+        prof.step()
+    summary = up.summarise(up.read(tmp_path))
+    assert codes(summary.notices) == ["empty_run"]
+    assert "2 steps" in summary.notices[0].text
+    assert summary.findings == ()
+
+
+def test_a_trace_without_events_is_told() -> None:
+    assert codes(up.summarise(TraceBuilder().build()).notices) == ["no_events", "no_steps"]
+
+
+def test_nothing_at_all_is_told() -> None:
+    assert codes(up.summarise(Run(traces=())).notices) == ["empty_run"]
+
+
+def test_failures_are_told_one_by_one_up_to_a_bound(tmp_path: Path) -> None:
+    def broken(trace: up.Trace) -> None:
+        msg = "no <b>room</b>"
+        raise ValueError(msg)
+
+    prof = recorded(tmp_path, on_trace_ready=[broken] * 25)
+    notices = up.summarise(prof.run).notices
+    assert codes(notices).count("failure") == 20
+    assert "no <b>room</b>" in next(notice.text for notice in notices if notice.code == "failure")
+    assert [notice.values for notice in notices if notice.code == "more_failures"] == [{"more_count": 5}]
+
+
+def test_a_cycle_that_was_left_early_is_told(tmp_path: Path) -> None:
+    backend = FakeBackend()
+    plan = up.schedule(wait=0, warmup=0, active=5)
+    with up.Profiler(backend=backend, clock=backend.clock, schedule=plan, output_dir=tmp_path) as prof:
+        backend.op("fake::op")
+        prof.step()
+    assert "incomplete" in codes(up.summarise(up.read(tmp_path)).notices)
+
+
+def test_missing_ranks_are_told(make_trace: Any) -> None:
+    traces = [make_trace(rank=rank) for rank in range(2)]
+    known = [up.Trace(t.events, t.info.model_copy(update={"world_size": 4})) for t in traces]
+    (notice,) = [n for n in up.summarise(Run(traces=known)).notices if n.code == "missing_ranks"]
+    assert notice.values == {"rank_count": 2, "world_count": 4}

@@ -1,0 +1,66 @@
+"""The analyses of a run that its summary and its page need, each made once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from unified_profiler.analysis import Result, api_table, op_table, step_breakdown
+from unified_profiler.engine import Source, traces_of
+from unified_profiler.model.run import Run
+from unified_profiler.model.trace import Trace
+from unified_profiler.report.counters import Counter, counters
+from unified_profiler.report.spans import Spans
+from unified_profiler.report.step_times import StepTimes, step_times
+
+
+class Analyses:
+    """A run and what is known about it."""
+
+    def __init__(self, source: Source) -> None:
+        """Take a Run, or a Trace as a run of one."""
+        self.run = Run(traces=tuple(traces_of(source))) if isinstance(source, Trace) else source
+        self._operators: dict[tuple[str, ...], Result] = {}
+
+    def operators(self, *by: str) -> Result:
+        """Return `op_table` of the run."""
+        if by not in self._operators:
+            self._operators[by] = op_table(self.run, by=by)
+        return self._operators[by]
+
+    @cached_property
+    def api_calls(self) -> Result:
+        """`api_table` of the run."""
+        return api_table(self.run)
+
+    @cached_property
+    def breakdown(self) -> Result:
+        """`step_breakdown` of the run."""
+        return step_breakdown(self.run)
+
+    @cached_property
+    def steps(self) -> Sequence[StepTimes]:
+        """The steps of each rank, recorded or not."""
+        return step_times(self.run)
+
+    @cached_property
+    def counters(self) -> Sequence[Counter]:
+        """All curves."""
+        return counters(self.run)
+
+    @cached_property
+    def spans(self) -> Sequence[Spans]:
+        """The spans of each trace that has any event."""
+        return [Spans(trace) for trace in self.run.traces if len(trace)]
+
+    @cached_property
+    def ranks(self) -> dict[int, Analyses]:
+        """Each rank by itself."""
+        if len(self.run.ranks) == 1:
+            return {self.run.ranks[0]: self}
+        return {rank: Analyses(_of_rank(self.run, rank)) for rank in self.run.ranks}
+
+
+def _of_rank(run: Run, rank: int) -> Run:
+    traces = tuple(trace for trace in run.traces if trace.info.rank == rank)
+    return Run(traces=traces, path=run.path, manifests={n: m for n, m in run.manifests.items() if n == rank})

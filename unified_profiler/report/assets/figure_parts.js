@@ -1,0 +1,29 @@
+'use strict';
+/* What figures are made of: units, extremes, names of ranks and steps. */
+(up => {
+  const PHASES = [
+    {key: 'idle', colour: '#9aa3af', pattern: '', symbol: 'circle-open'},
+    {key: 'warmup', colour: '#e3a83b', pattern: '/', symbol: 'diamond'},
+    {key: 'record', colour: '#3a6ea8', pattern: '', symbol: 'square'},
+  ];
+
+  const hover = '%{text}<extra></extra>';
+  const scaledBy = (values, {size}) => values.map(value => value / size);
+  const largest = values => values.reduce((most, value) => Math.max(most, value), 0);
+  const least = values => values.reduce((most, value) => Math.min(most, value), Infinity);
+  const mean = values => values.reduce((sum, value) => sum + value, 0) / (values.length || 1);
+  const rankName = rank => up.text('ui.rank_number', {rank});
+  const stepName = step => up.text('ui.step_number', {step});
+
+  /** [key, value] pairs as a map from each key to its values. */
+  function grouped(pairs) {
+    const groups = new Map();
+    for (const [key, value] of pairs) {
+      if (!groups.has(key)) groups.set(key, []);
+      groups.get(key).push(value);
+    }
+    return groups;
+  }
+
+  Object.assign(up, {figureParts: {PHASES, hover, scaledBy, largest, least, mean, grouped}, figures: {}, rankName, stepName});
+})(window.unifiedProfilerReport ??= {});

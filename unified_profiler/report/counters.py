@@ -1,0 +1,83 @@
+"""The counters of a run as curves: what the hardware did, what native profilers counted, what operators allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from unified_profiler.analysis.columns import ints
+from unified_profiler.model.nesting import Ints, of_kind
+from unified_profiler.model.run import Run
+from unified_profiler.model.schema import EventTable, Kind, Layer
+
+ALLOCATED = "memory allocated since recording began"
+"""The curve made of the allocations that native profilers recorded."""
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One curve."""
+
+    rank: int
+    name: str
+    device: str | None
+    hardware: bool
+    """Whether it was sampled from the hardware."""
+    time_ns: Ints
+    value: npt.NDArray[np.float64]
+
+    @property
+    def unit(self) -> str:
+        """What the values are: `%`, `bytes`, `bytes/s`, or nothing."""
+        if self.name == ALLOCATED:
+            return "bytes"
+        last = self.name.rpartition(" ")[2]
+        return last if last in {"%", "bytes", "bytes/s"} else ""
+
+
+def counters(run: Run) -> Sequence[Counter]:
+    """Return the curves of all ranks, by rank, name and device."""
+    return [counter for rank in run.ranks for counter in _of_rank(run, rank)]
+
+
+def _of_rank(run: Run, rank: int) -> Iterator[Counter]:
+    tables = [trace.events for trace in run.traces if trace.info.rank == rank]
+    counted = _joined([table.filter(pa.array(of_kind(table, Kind.COUNTER))) for table in tables])
+    hardware = pc.equal(counted.column("layer"), Layer.HARDWARE.value)
+    for name, device in _distinct(counted):
+        rows = pc.and_(pc.equal(counted.column("name"), name), _equal(counted.column("device"), device))
+        curve = counted.filter(pc.and_(rows, counted.column("value").is_valid()))
+        if len(curve):
+            sampled = bool(pc.any(pc.and_(rows, hardware)).as_py())
+            yield Counter(rank, name, device, sampled, ints(curve, "start_ns"), curve.column("value").to_numpy())
+    allocations = _joined([table.filter(pa.array(of_kind(table, Kind.MEMORY))) for table in tables])
+    yield from _allocated(rank, allocations)
+
+
+def _allocated(rank: int, allocations: pa.Table) -> Iterator[Counter]:
+    for device in allocations.column("device").unique().to_pylist():
+        rows = allocations.filter(_equal(allocations.column("device"), device))
+        total = np.cumsum(ints(rows, "bytes", null=0)).astype(np.float64)
+        yield Counter(rank, ALLOCATED, device, False, ints(rows, "start_ns"), total)
+
+
+def _joined(tables: Sequence[EventTable]) -> pa.Table:
+    columns = {"name": pa.string(), "device": pa.string(), "layer": pa.string()}
+    numbers = {"start_ns": pa.int64(), "value": pa.float64(), "bytes": pa.int64()}
+    schema = pa.schema({**columns, **numbers})
+    selected = [table.select(schema.names).cast(schema) for table in tables]
+    return (pa.concat_tables(selected) if selected else schema.empty_table()).sort_by("start_ns")
+
+
+def _distinct(counted: pa.Table) -> list[tuple[str, str | None]]:
+    groups = counted.group_by(["name", "device"]).aggregate([]).to_pylist()
+    return sorted(((row["name"], row["device"]) for row in groups), key=lambda key: (key[0], key[1] or ""))
+
+
+def _equal(column: pa.ChunkedArray, value: str | None) -> pa.ChunkedArray:
+    return column.is_null() if value is None else pc.equal(column, value).fill_null(False)

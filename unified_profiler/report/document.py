@@ -1,0 +1,185 @@
+"""What the page of a report holds: summary, tables, and what it draws, each bounded and saying what was left out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from unified_profiler.analysis import Result
+from unified_profiler.analysis.categories import operators_by_category
+from unified_profiler.engine import Source
+from unified_profiler.model.nesting import Ints
+from unified_profiler.report.analyses import Analyses
+from unified_profiler.report.call_tree import call_tree
+from unified_profiler.report.counters import Counter
+from unified_profiler.report.spans import Spans, sorts
+from unified_profiler.report.step_times import RECORD, StepTimes
+from unified_profiler.report.summary import span, summary_of
+from unified_profiler.report.texts import LANGUAGES, shortened, texts
+from unified_profiler.report.timeline import timelines
+
+GROUPINGS = ("name", "op", "shapes", "module")
+"""What the tables of operators are grouped by."""
+MOST_ROWS = 2000
+MOST_STEPS = 5000
+MOST_POINTS = 1000
+MOST_RANKS = 16
+"""Ranks that have tables, a call tree and timelines of their own."""
+
+_GROUPS = (
+    ("cores", ("core",)),
+    ("cpu", ("cpu",)),
+    ("gpu", ("gpu",)),
+    ("memory", ("memory", "allocated")),
+    ("disk", ("disk",)),
+    ("network", ("network",)),
+)
+
+
+def document(source: Source, *, language: str | None = None) -> dict[str, Any]:
+    """Return everything that the page holds, as JSON takes it.
+
+    Args:
+        source: A Trace or a Run.
+        language: The language that the page begins with; None for that of the browser.
+    """
+    analyses = Analyses(source)
+    origin = span(analyses.run)[0] or 0
+    ranks = dict(itertools.islice(analyses.ranks.items(), MOST_RANKS))
+    spans = {rank: one.spans for rank, one in ranks.items()}
+    drawn = timelines(list(itertools.chain.from_iterable(spans.values())), origin_ns=origin)
+    breakdown = analyses.breakdown
+    return {
+        "language": language,
+        "texts": {name: texts(name) for name in LANGUAGES},
+        "summary": _cut(summary_of(analyses).model_dump(mode="json")),
+        "steps": [_steps(steps, origin) for steps in analyses.steps],
+        "breakdown": _table(breakdown, [name for name in breakdown.columns if name != "regions_ns"]),
+        "regions": _regions(breakdown),
+        "categories": sorts(),
+        "operators": {by: [*_operators(analyses, ranks, by)] for by in GROUPINGS},
+        "api": [*_api_calls(analyses, ranks)] if len(analyses.api_calls) else [],
+        "flames": [_flame(rank, parts) for rank, parts in spans.items()],
+        "timelines": drawn.documents,
+        "steps_without_timeline": drawn.left_out,
+        "curves": [_curve(counter, origin) for counter in analyses.counters if counter.rank in ranks],
+    }
+
+
+def _cut(value: Any) -> Any:
+    """Shorten all texts in a tree of values."""
+    if isinstance(value, dict):
+        return {key: _cut(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_cut(item) for item in value]
+    return shortened(value) if isinstance(value, str) else value
+
+
+def _flame(rank: int, spans: Sequence[Spans]) -> dict[str, Any]:
+    return {"rank": rank, "cycle": None, "step": None, "details": [], **call_tree(spans)}
+
+
+def _steps(steps: StepTimes, origin: int) -> dict[str, Any]:
+    """Thin out long trainings: of each few steps the slowest is kept, and those that were recorded."""
+    kept = _thinned_steps(steps)
+    return {
+        "rank": steps.rank,
+        "step": steps.step[kept].tolist(),
+        "start": (steps.start_ns[kept] - origin).tolist(),
+        "duration": steps.duration_ns[kept].tolist(),
+        "phase": steps.phase[kept].tolist(),
+        "left_out": len(steps.step) - len(kept),
+    }
+
+
+def _thinned_steps(steps: StepTimes) -> Ints:
+    rows = np.arange(len(steps.step))
+    if len(rows) <= MOST_STEPS:
+        return rows
+    stretch = rows * MOST_STEPS // len(rows)
+    order = np.lexsort((-steps.duration_ns, stretch))
+    slowest = order[np.flatnonzero(np.diff(stretch[order], prepend=-1))]
+    return np.union1d(slowest, np.flatnonzero(steps.phase == RECORD)[:MOST_STEPS])
+
+
+def _operators(analyses: Analyses, ranks: Mapping[int, Analyses], by: str) -> Iterator[dict[str, Any]]:
+    """Give the table of all ranks and, where there are several, that of each."""
+    category = _category_of(analyses, by)
+    yield {"rank": None, **_with_category(_table(analyses.operators(by)), category)}
+    if len(ranks) > 1:
+        for rank, one in ranks.items():
+            yield {"rank": rank, **_with_category(_table(one.operators(by)), category)}
+
+
+def _category_of(analyses: Analyses, by: str) -> dict[Any, str]:
+    """Return the category of each name or operator; of several the one that took most."""
+    if by == "module":
+        return {}
+    if by == "op":
+        return {op: name for name, operators in operators_by_category().items() for op in operators}
+    rows = analyses.operators("name", "category").rows
+    return {row.name: row.category for row in reversed(rows)}
+
+
+def _with_category(table: dict[str, Any], category: dict[Any, str]) -> dict[str, Any]:
+    rows = [[*row, category.get(row[0])] for row in table["rows"]]
+    return {**table, "columns": [*table["columns"], "category"], "rows": rows}
+
+
+def _api_calls(analyses: Analyses, ranks: Mapping[int, Analyses]) -> Iterator[dict[str, Any]]:
+    yield {"rank": None, **_table(analyses.api_calls)}
+    if len(ranks) > 1:
+        for rank, one in ranks.items():
+            yield {"rank": rank, **_table(one.api_calls)}
+
+
+def _regions(breakdown: Result) -> dict[str, Any]:
+    rows = [
+        [row.rank, row.cycle, row.step, shortened(name), spent]
+        for row in breakdown.rows
+        for name, spent in row.regions_ns.items()
+    ]
+    left_out = max(0, len(rows) - MOST_ROWS)
+    return {"columns": ["rank", "cycle", "step", "name", "total_ns"], "rows": rows[:MOST_ROWS], "left_out": left_out}
+
+
+def _table(result: Result, columns: Sequence[str] | None = None) -> dict[str, Any]:
+    names = list(columns or result.columns)
+    values = [result.table.column(name).slice(0, MOST_ROWS).to_pylist() for name in names]
+    rows = [list(row) for row in zip(*values, strict=True)]
+    return {"columns": names, "rows": _cut(rows), "left_out": max(0, len(result) - MOST_ROWS)}
+
+
+def _curve(counter: Counter, origin: int) -> dict[str, Any]:
+    kept = _extremes(counter)
+    return {
+        "rank": counter.rank,
+        "name": counter.name,
+        "device": counter.device,
+        "unit": counter.unit,
+        "group": _group(counter.name),
+        "time": (counter.time_ns[kept] - origin).tolist(),
+        "value": [round(value, 3) for value in counter.value[kept].tolist()],
+        "left_out": len(counter.value) - len(kept),
+    }
+
+
+def _extremes(counter: Counter) -> Ints:
+    """Of each stretch of a long curve keep the lowest and the highest point: peaks stay."""
+    rows = np.arange(len(counter.value))
+    if len(rows) <= MOST_POINTS:
+        return rows
+    stretch = rows * (MOST_POINTS // 2) // len(rows)
+    order = np.lexsort((counter.value, stretch))
+    first = np.flatnonzero(np.diff(stretch[order], prepend=-1))
+    last = np.append(first[1:], len(rows)) - 1
+    kept: Ints = np.unique(order[np.concatenate([first, last])])
+    return kept
+
+
+def _group(name: str) -> str:
+    low = name.lower()
+    return next((group for group, words in _GROUPS if any(word in low for word in words)), "other")

@@ -1,0 +1,103 @@
+"""Where the time of a run went, in a few sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unified_profiler.analysis import Result
+from unified_profiler.report.records import Statement, Summary, Value
+from unified_profiler.report.texts import told
+
+SLOW = 1.5
+"""A step that took so many times the median is worth a sentence."""
+UNEQUAL = 1.1
+"""So is a rank whose steps take so many times those of the fastest."""
+
+
+def findings(summary: Summary, operators: Result) -> tuple[Statement, ...]:
+    """Return them, the most general first.
+
+    Args:
+        summary: The summary, so far without them.
+        operators: All operators, of which the summary has the first only.
+    """
+    found = [*_step(summary), *_parts(summary), *_category(summary), *_operator(operators), *_ranks(summary)]
+    found += [*_slow_step(summary), *_memory(summary)]
+    return tuple(statement.model_copy(update={"text": told("finding", statement)}) for statement in found)
+
+
+def _step(summary: Summary) -> Iterator[Statement]:
+    steps = summary.steps
+    if steps.recorded_step_ns is None:
+        return
+    values: dict[str, Value] = {"recorded_step_ns": steps.recorded_step_ns, "recorded_count": steps.recorded_count}
+    if steps.overhead_ratio is None:
+        yield _say("step", **values)
+    else:
+        unrecorded = steps.unrecorded_step_ns
+        yield _say("step_overhead", **values, unrecorded_step_ns=unrecorded, overhead_ratio=steps.overhead_ratio)
+
+
+def _parts(summary: Summary) -> Iterator[Statement]:
+    parts = summary.step_parts
+    if not parts.wall_ns:
+        return
+    shares: dict[str, Value] = {
+        "op_share": parts.op_ns / parts.wall_ns,
+        "uncovered_share": parts.uncovered_ns / parts.wall_ns,
+    }
+    if not parts.collective_ns and not parts.copy_ns:
+        yield _say("parts", **shares)
+    else:
+        moved = {"collective_share": parts.collective_ns / parts.wall_ns, "copy_share": parts.copy_ns / parts.wall_ns}
+        yield _say("parts_moved", **shares, **moved)
+
+
+def _category(summary: Summary) -> Iterator[Statement]:
+    """Name the category that took most: on the device, where there is one, else on the processor."""
+    on_device = any(row["self_device_ns"] for row in summary.categories)
+    measure = "self_device" if on_device else "self_cpu"
+    rows = sorted(summary.categories, key=lambda row: row[f"{measure}_ns"], reverse=True)
+    named = [row for row in rows if row["category"] != "other" and row[f"{measure}_ns"]]
+    if named:
+        code = "category_device" if on_device else "category"
+        yield _say(code, category=named[0]["category"], self_share=named[0][f"{measure}_share"])
+
+
+def _operator(operators: Result) -> Iterator[Statement]:
+    """Name the operator that took most, or the operator or kernel that kept the device busiest."""
+    if not len(operators):
+        return
+    on_device = max(operators.rows, key=lambda row: row.self_device_ns)
+    if on_device.self_device_ns:
+        row, code, share = on_device, "operator_device", on_device.self_device_share
+    else:
+        row = operators.rows[0]
+        code, share = "operator", row.self_cpu_share
+    yield _say(code, name=row.name, self_share=share, call_count=row.call_count)
+
+
+def _ranks(summary: Summary) -> Iterator[Statement]:
+    timed = [rank for rank in summary.ranks if rank.recorded_step_ns]
+    if len(timed) < 2:
+        return
+    fastest, *_, slowest = sorted(timed, key=lambda rank: rank.recorded_step_ns or 0)
+    ratio = (slowest.recorded_step_ns or 0) / (fastest.recorded_step_ns or 1)
+    if ratio >= UNEQUAL:
+        yield _say("ranks", rank=slowest.rank, other=fastest.rank, slower_ratio=ratio)
+
+
+def _slow_step(summary: Summary) -> Iterator[Statement]:
+    steps = summary.steps
+    if steps.recorded_step_ns and steps.slowest_ns and steps.slowest_ns >= SLOW * steps.recorded_step_ns:
+        yield _say("slow_step", slowest_ns=steps.slowest_ns, slow_ratio=steps.slowest_ns / steps.recorded_step_ns)
+
+
+def _memory(summary: Summary) -> Iterator[Statement]:
+    peaks = [counter.maximum for counter in summary.hardware if counter.name == "process memory bytes"]
+    if peaks:
+        yield _say("memory", peak_bytes=max(peaks))
+
+
+def _say(code: str, **values: Value) -> Statement:
+    return Statement(code=code, values=values)

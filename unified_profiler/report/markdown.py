@@ -1,0 +1,37 @@
+"""summary.md: the summary of a run as a document that any tool shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from unified_profiler.engine import Source
+from unified_profiler.model.storage import write_text
+from unified_profiler.report.markdown_text import escaped, table
+from unified_profiler.report.records import Summary
+from unified_profiler.report.sections import Sections
+from unified_profiler.report.summary import summarise
+
+
+def write_markdown(source: Source, path: Path, *, language: str | None = None) -> None:
+    """Write the summary of a Trace or a Run."""
+    write_text(path, markdown(summarise(source), language=language or "en"))
+
+
+def markdown(summary: Summary, *, language: str = "en") -> str:
+    """Return a summary as GitHub-flavoured Markdown."""
+    return "\n\n".join(_blocks(Sections(summary, language=language))) + "\n"
+
+
+def _blocks(sections: Sections) -> Iterator[str]:
+    yield f"# {escaped(sections.title)}"
+    yield "\n".join(f"- {heading}: {escaped(fact)}" for heading, fact in sections.facts().items())
+    for notice in sections.notices():
+        yield f"> **{notice.label}** {escaped(notice.text)}"
+    if findings := sections.findings():
+        yield "\n".join(f"- {escaped(sentence)}" for sentence in findings)
+    for section in sections.tables():
+        yield f"## {section.title}"
+        yield table(section.headings, section.rows, right_aligned=section.right_aligned)
+        if section.more:
+            yield section.more

@@ -1,0 +1,72 @@
+"""What to know before trusting the numbers of a run: what was killed, is missing, failed or could be better."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from unified_profiler.model.run import Run
+from unified_profiler.report.records import Statement, Summary, Value
+from unified_profiler.report.texts import told
+
+MOST_FAILURES = 20
+"""Failures that are told one by one."""
+
+
+def notices(run: Run, summary: Summary) -> tuple[Statement, ...]:
+    """Return them, the gravest first."""
+    found = [*_nothing(run, summary), *_killed(summary), *_missing_ranks(summary), *_failures(run)]
+    found += [*_incomplete(run), *_without_steps(run, summary), *_hints(run)]
+    return tuple(statement.model_copy(update={"text": told("notice", statement)}) for statement in found)
+
+
+def _nothing(run: Run, summary: Summary) -> Iterator[Statement]:
+    if not run.traces:
+        yield _say("empty_run", "error", step_count=summary.steps.count)
+    elif not summary.event_count:
+        yield _say("no_events", "error")
+    elif not summary.operators:
+        yield _say("no_operators", "info")
+
+
+def _killed(summary: Summary) -> Iterator[Statement]:
+    for rank in summary.ranks:
+        if not rank.ended:
+            yield _say("killed", "warning", rank=rank.rank, step_count=rank.step_count, cycle_count=rank.cycle_count)
+
+
+def _missing_ranks(summary: Summary) -> Iterator[Statement]:
+    """A file of one rank alone is a choice, not a loss: only runs in which several met miss the others."""
+    present = len(summary.ranks)
+    if 1 < present < summary.world_size:
+        yield _say("missing_ranks", "warning", rank_count=present, world_count=summary.world_size)
+
+
+def _failures(run: Run) -> Iterator[Statement]:
+    failures = [(rank, failure) for rank, manifest in run.manifests.items() for failure in manifest.failures]
+    for rank, failure in failures[:MOST_FAILURES]:
+        yield _say("failure", "error", rank=rank, source=failure.source, action=failure.action, error=failure.error)
+    if len(failures) > MOST_FAILURES:
+        yield _say("more_failures", "error", more_count=len(failures) - MOST_FAILURES)
+
+
+def _incomplete(run: Run) -> Iterator[Statement]:
+    for trace in run.traces:
+        if not trace.info.complete:
+            yield _say("incomplete", "warning", rank=trace.info.rank, cycle=trace.info.cycle)
+
+
+def _without_steps(run: Run, summary: Summary) -> Iterator[Statement]:
+    if run.traces and not summary.steps.recorded_count:
+        yield _say("no_steps", "info")
+
+
+def _hints(run: Run) -> Iterator[Statement]:
+    said = [hint for manifest in run.manifests.values() for hint in manifest.hints]
+    said += [hint for trace in run.traces for hint in trace.info.hints]
+    for hint in dict.fromkeys(said):
+        yield _say("hint", "info", hint=hint)
+
+
+def _say(code: str, level: Literal["error", "warning", "info"], **values: Value) -> Statement:
+    return Statement(code=code, level=level, values=values)

@@ -1,0 +1,101 @@
+"""The HTML report: one file with everything in it, which opens without a network."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import importlib.util
+import secrets
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unified_profiler.engine import Source
+from unified_profiler.model.storage import write_text
+from unified_profiler.report.document import document
+from unified_profiler.report.texts import say, texts
+
+SCRIPTS = (
+    "texts.js",
+    "elements.js",
+    "colours.js",
+    "table.js",
+    "slices.js",
+    "slices_painter.js",
+    "slices_view.js",
+    "charts.js",
+    "figure_parts.js",
+    "step_figures.js",
+    "figures.js",
+    "hardware.js",
+    "overview.js",
+    "sections.js",
+    "timeline.js",
+    "report.js",
+)
+"""In the order in which they are loaded: each may use those before it."""
+
+
+def write_page(source: Source, path: Path, *, language: str | None = None) -> None:
+    """Write the report of a Trace or a Run."""
+    write_text(path, page(source, language=language))
+
+
+def page(source: Source, *, language: str | None = None) -> str:
+    """Return the report of a Trace or a Run.
+
+    Args:
+        source: What it is about.
+        language: The language that the page begins with, `en` or `zh`; None for that of the browser.
+    """
+    content = document(source, language=language)
+    summary = content["summary"]
+    first = language or "en"
+    text: str = _template().render(
+        title=summary["run"] or "unified_profiler",
+        language=first,
+        nonce=secrets.token_urlsafe(16),
+        style=_asset("report.css"),
+        scripts=[_asset(name) for name in SCRIPTS],
+        document=_packed(msgspec.json.encode(content)),
+        plotly=_plotly(),
+        texts=texts(first),
+        headline={
+            "title": summary["run"],
+            "notices": [_told("notice", statement, first) for statement in summary["notices"]],
+            "findings": [_told("finding", statement, first) for statement in summary["findings"]],
+        },
+    )
+    return text
+
+
+def _told(kind: str, statement: dict[str, Any], language: str) -> dict[str, str]:
+    text = say(f"{kind}.{statement['code']}", statement["values"], language=language)
+    return {"level": statement["level"], "text": text}
+
+
+def _template() -> Any:
+    from jinja2 import Environment, StrictUndefined
+
+    return Environment(autoescape=True, undefined=StrictUndefined).from_string(_asset("page.html.jinja"))
+
+
+def _asset(name: str) -> str:
+    folder = resources.files("unified_profiler.report") / "assets"
+    return (folder / name).read_text(encoding="utf-8")
+
+
+@cache
+def _plotly() -> str:
+    """Return plotly's script, packed. It ships in its wheel; importing plotly to find it would take longer."""
+    spec = importlib.util.find_spec("plotly")
+    assert spec is not None  # noqa: S101  plotly is a dependency of this package
+    assert spec.origin is not None  # noqa: S101
+    return _packed((Path(spec.origin).parent / "package_data" / "plotly.min.js").read_bytes())
+
+
+def _packed(content: bytes) -> str:
+    return base64.b64encode(gzip.compress(content, 6, mtime=0)).decode("ascii")

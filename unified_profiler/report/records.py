@@ -1,0 +1,122 @@
+"""What a summary consists of: frozen records, written to summary.json as they are."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from unified_profiler.model.records import Record
+
+Value = str | int | float | None
+
+
+class Statement(Record):
+    """Something said in words: a code that names the sentence in each language, and the values in it.
+
+    How a value is shown follows from the end of its name, as everywhere: `_ns`, `_bytes`, `_share`, `_ratio`, `_count`.
+    """
+
+    code: str
+    level: Literal["error", "warning", "info"] = "info"
+    values: dict[str, Value] = Field(default_factory=dict)
+    text: str = ""
+    """The sentence in English."""
+
+
+class RankSummary(Record):
+    """What one rank did."""
+
+    rank: int
+    host: str = ""
+    pid: int = 0
+    python: str | None = None
+    platform: str | None = None
+    ended: bool = True
+    """False for a process that was killed, or is still running."""
+    step_count: int
+    recorded_step_count: int
+    cycle_count: int
+    event_count: int
+    unrecorded_step_ns: int | None = None
+    recorded_step_ns: int | None = None
+    overhead_ratio: float | None = None
+    """Recorded over unrecorded step time, medians."""
+    failure_count: int = 0
+
+
+class StepsSummary(Record):
+    """The steps of all ranks; times are medians, over the ranks where there are several."""
+
+    count: int = 0
+    recorded_count: int = 0
+    unrecorded_step_ns: int | None = None
+    recorded_step_ns: int | None = None
+    overhead_ratio: float | None = None
+    fastest_ns: int | None = None
+    """Of the recorded steps."""
+    slowest_ns: int | None = None
+
+
+class StepParts(Record):
+    """Where the wall time of all recorded steps went; the parts add up to it."""
+
+    step_count: int = 0
+    wall_ns: int = 0
+    op_ns: int = 0
+    collective_ns: int = 0
+    copy_ns: int = 0
+    uncovered_ns: int = 0
+
+
+class RegionSummary(Record):
+    """The time of a region over all recorded steps."""
+
+    name: str
+    total_ns: int
+    wall_share: float
+    step_count: int
+
+
+class CounterSummary(Record):
+    """A counter of the hardware over all that was recorded."""
+
+    rank: int
+    name: str
+    device: str | None
+    unit: str
+    mean: float
+    minimum: float
+    maximum: float
+    sample_count: int
+
+
+class Summary(Record):
+    """Everything a person needs to know of a run first."""
+
+    schema_version: int = 1
+    profiler_version: str
+    run: str
+    command: tuple[str, ...] = ()
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    duration_ns: int = 0
+    frameworks: dict[str, str] = Field(default_factory=dict)
+    world_size: int = 1
+    event_count: int = 0
+    ranks: tuple[RankSummary, ...] = ()
+    steps: StepsSummary = StepsSummary()
+    notices: tuple[Statement, ...] = ()
+    """What to know before trusting the numbers: what failed, what is missing."""
+    findings: tuple[Statement, ...] = ()
+    """Where the time went, in words."""
+    step_parts: StepParts = StepParts()
+    regions: tuple[RegionSummary, ...] = ()
+    categories: tuple[dict[str, Any], ...] = ()
+    """Rows of `op_table(by="category")`."""
+    operators: tuple[dict[str, Any], ...] = ()
+    """The first rows of `op_table()`."""
+    operator_count: int = 0
+    api_calls: tuple[dict[str, Any], ...] = ()
+    """The first rows of `api_table()`."""
+    hardware: tuple[CounterSummary, ...] = ()

@@ -1,0 +1,138 @@
+"""A summary as people read it, in words and tables of words, whatever shows them: Markdown or a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from unified_profiler.model.records import Record
+from unified_profiler.report.records import CounterSummary, Summary
+from unified_profiler.report.texts import show, shown_amount, texts, told
+
+MOST_ROWS = 20
+"""Rows of each table."""
+
+_RANKS = ("rank", "host", "step_count", "recorded_step_count", "recorded_step_ns", "overhead_ratio", "failure_count")
+_PARTS = ("op_ns", "collective_ns", "copy_ns", "uncovered_ns")
+_CATEGORIES = ("category", "self_cpu_share", "self_cpu_ns", "call_count")
+_OPERATORS = ("name", "self_cpu_share", "self_cpu_ns", "cpu_ns", "call_count")
+_ON_DEVICE = ("self_device_share", "self_device_ns")
+_API_CALLS = ("name", "self_share", "self_ns", "total_ns", "mean_ns", "call_count")
+_COUNTERS = ("rank", "name", "device", "mean", "minimum", "maximum")
+_WORDS = frozenset({"name", "category", "host", "device", "part"})
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table with its title; all cells are text, and numbers belong to the right."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right_aligned: tuple[bool, ...]
+    more: str | None
+    """What was left out, in words."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A notice: how grave it is, and what it says."""
+
+    level: str
+    label: str
+    text: str
+
+
+class Sections:
+    """What a summary says in one language."""
+
+    def __init__(self, summary: Summary, *, language: str = "en") -> None:
+        self._summary = summary
+        self._language = language
+        self._texts = texts(language)
+
+    @property
+    def title(self) -> str:
+        """The name of the run."""
+        return self._summary.run or "unified_profiler"
+
+    def facts(self) -> dict[str, str]:
+        """Return what ran, where, when and for how long, by heading."""
+        summary = self._summary
+        hosts = dict.fromkeys(rank.host for rank in summary.ranks if rank.host)
+        facts = {
+            "command": " ".join(summary.command),
+            "began": _date(summary.started_ns),
+            "duration": show("_ns", summary.duration_ns) if summary.duration_ns else "",
+            "frameworks": ", ".join(f"{name} {version}".strip() for name, version in summary.frameworks.items()),
+            "hosts": ", ".join(hosts),
+            "ranks": f"{len(summary.ranks)}" if len(summary.ranks) > 1 else "",
+            "steps": self._text("steps_of").format(recorded=summary.steps.recorded_count, all=summary.steps.count),
+            "events": f"{summary.event_count:,}",
+        }
+        return {self._text(name): fact for name, fact in facts.items() if fact}
+
+    def notices(self) -> list[Remark]:
+        """Return what to know before trusting the numbers."""
+        return [
+            Remark(notice.level, self._text(notice.level), told("notice", notice, language=self._language))
+            for notice in self._summary.notices
+        ]
+
+    def findings(self) -> list[str]:
+        """Return where the time went, in sentences."""
+        return [told("finding", finding, language=self._language) for finding in self._summary.findings]
+
+    def tables(self) -> Iterator[Section]:
+        """Give a table for each question that the run answers."""
+        summary = self._summary
+        on_device = _ON_DEVICE if any(row["self_device_ns"] for row in summary.categories) else ()
+        several = len(summary.ranks) > 1
+        yield from self._section("parts", ("part", "total_ns", "wall_share"), self._parts())
+        yield from self._section("regions", ("name", "total_ns", "wall_share"), _rows(summary.regions))
+        yield from self._section("categories", (*_CATEGORIES, *on_device), summary.categories)
+        yield from self._section("operators", (*_OPERATORS, *on_device), summary.operators)
+        yield from self._section("api_calls", _API_CALLS, summary.api_calls)
+        yield from self._section("hardware", _COUNTERS[not several :], [self._counter(c) for c in summary.hardware])
+        yield from self._section("ranks", _RANKS, _rows(summary.ranks) if several else ())
+
+    def _parts(self) -> list[dict[str, Any]]:
+        parts = self._summary.step_parts
+        spent = {name: getattr(parts, name) for name in _PARTS}
+        return [
+            {"part": self._text(f"part.{name}"), "total_ns": value, "wall_share": value / parts.wall_ns}
+            for name, value in spent.items()
+            if value
+        ]
+
+    def _counter(self, counter: CounterSummary) -> dict[str, Any]:
+        shown = {name: shown_amount(getattr(counter, name), counter.unit) for name in ("mean", "minimum", "maximum")}
+        return {"rank": counter.rank, "name": counter.name, "device": counter.device, **shown}
+
+    def _section(self, name: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
+        if not rows:
+            return
+        shown = rows[:MOST_ROWS]
+        more = len(rows) - len(shown)
+        yield Section(
+            title=self._text(f"section.{name}"),
+            headings=tuple(self._text(f"column.{column}") for column in columns),
+            rows=tuple(tuple(show(c, row[c], language=self._language) for c in columns) for row in shown),
+            right_aligned=tuple(column not in _WORDS for column in columns),
+            more=self._text("more_rows").format(more=more) if more else None,
+        )
+
+    def _text(self, key: str) -> str:
+        return self._texts[f"summary.{key}"]
+
+
+def _rows(records: Sequence[Record]) -> list[dict[str, Any]]:
+    return [record.model_dump() for record in records]
+
+
+def _date(moment_ns: int | None) -> str:
+    if moment_ns is None:
+        return ""
+    return f"{datetime.fromtimestamp(moment_ns // 10**9, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"

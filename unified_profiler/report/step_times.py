@@ -1,0 +1,74 @@
+"""When the steps of a run began and ended, recorded or not: from the run's own table, else from the events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from unified_profiler.analysis.columns import ints
+from unified_profiler.model.nesting import Ints, of_kind
+from unified_profiler.model.run import Run
+from unified_profiler.model.schema import Kind
+from unified_profiler.schedule import Phase
+
+PHASES = (Phase.IDLE, Phase.WARMUP, Phase.RECORD)
+"""In the order of their numbers."""
+RECORD = PHASES.index(Phase.RECORD)
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """The steps of one rank, in order."""
+
+    rank: int
+    step: Ints
+    start_ns: Ints
+    end_ns: Ints
+    phase: Ints
+    """Indices into `PHASES`."""
+
+    @property
+    def duration_ns(self) -> Ints:
+        """How long each step took."""
+        return self.end_ns - self.start_ns
+
+    @property
+    def recorded(self) -> Ints:
+        """How long each recorded step took."""
+        recorded: Ints = self.duration_ns[self.phase == RECORD]
+        return recorded
+
+
+def step_times(run: Run) -> Sequence[StepTimes]:
+    """Return the steps of each rank."""
+    found = [_none(rank) if run.steps is None else _logged(run.steps, rank) for rank in run.ranks]
+    return [steps if len(steps.step) else _from_events(run, steps.rank) for steps in found]
+
+
+def _logged(steps: pa.Table, rank: int) -> StepTimes:
+    rows = steps.filter(pc.equal(steps.column("rank"), rank))
+    phases = {phase.value: index for index, phase in enumerate(PHASES)}
+    phase = np.array([phases[text] for text in rows.column("phase").to_pylist()], np.int64)
+    return StepTimes(rank, ints(rows, "step"), ints(rows, "start_ns"), ints(rows, "end_ns"), phase)
+
+
+def _from_events(run: Run, rank: int) -> StepTimes:
+    """Find the steps of a run that has no table of them, as of a trace made by another program."""
+    tables = [trace.events for trace in run.traces if trace.info.rank == rank]
+    rows = [table.filter(pa.array(of_kind(table, Kind.STEP))) for table in tables]
+    if not sum(map(len, rows)):
+        return _none(rank)
+    steps = pa.concat_tables([table.select(["step", "start_ns", "duration_ns"]) for table in rows]).sort_by("start_ns")
+    start = ints(steps, "start_ns")
+    return StepTimes(
+        rank, ints(steps, "step"), start, start + ints(steps, "duration_ns"), np.full(len(steps), RECORD, np.int64)
+    )
+
+
+def _none(rank: int) -> StepTimes:
+    nothing = np.zeros(0, np.int64)
+    return StepTimes(rank, nothing, nothing, nothing, nothing)

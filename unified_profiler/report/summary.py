@@ -1,0 +1,198 @@
+"""From a run to its summary: the numbers that summary.json, summary.md, the terminal and the HTML report share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyarrow.compute as pc
+
+from unified_profiler._version import __version__
+from unified_profiler.analysis import Result
+from unified_profiler.engine import Source
+from unified_profiler.model.records import Manifest
+from unified_profiler.model.run import Run
+from unified_profiler.model.storage import write_text
+from unified_profiler.model.trace import Trace
+from unified_profiler.report.analyses import Analyses
+from unified_profiler.report.counters import Counter
+from unified_profiler.report.findings import findings
+from unified_profiler.report.notices import notices
+from unified_profiler.report.records import (
+    CounterSummary,
+    RankSummary,
+    RegionSummary,
+    StepParts,
+    StepsSummary,
+    Summary,
+)
+from unified_profiler.report.step_times import StepTimes
+
+MOST_ROWS = 50
+"""Operators and API calls in a summary."""
+
+
+def summarise(source: Source) -> Summary:
+    """Sum up a Trace or a Run: what ran, where the time of a step went, the operators that took most, what failed."""
+    return summary_of(Analyses(source))
+
+
+def write_json(source: Source, path: Path) -> None:
+    """Write the summary of a Trace or a Run as JSON."""
+    write_text(path, summarise(source).model_dump_json(indent=2) + "\n")
+
+
+def summary_of(analyses: Analyses) -> Summary:
+    """Sum up what was analysed."""
+    run, breakdown, operators = analyses.run, analyses.breakdown, analyses.operators("name")
+    start, end = span(run)
+    ranks = tuple(_rank(run, steps) for steps in analyses.steps)
+    summary = Summary(
+        profiler_version=__version__,
+        run=name_of(run),
+        command=next((manifest.command for manifest in run.manifests.values()), ()),
+        started_ns=start,
+        ended_ns=end,
+        duration_ns=0 if start is None or end is None else max(end - start, 0),
+        frameworks=dict(chain.from_iterable(trace.info.frameworks.items() for trace in run.traces)),
+        world_size=_world_size(run),
+        event_count=sum(trace.info.event_count for trace in run.traces),
+        ranks=ranks,
+        steps=_steps(ranks, analyses.steps),
+        step_parts=_parts(breakdown),
+        regions=tuple(_regions(breakdown)),
+        categories=records_of(analyses.operators("category")),
+        operators=records_of(operators, MOST_ROWS),
+        operator_count=len(operators),
+        api_calls=records_of(analyses.api_calls, MOST_ROWS),
+        hardware=tuple(_hardware(analyses.counters)),
+    )
+    return summary.model_copy(update={"notices": notices(run, summary), "findings": findings(summary, operators)})
+
+
+def name_of(run: Run) -> str:
+    """Return what to call a run."""
+    if run.path is not None:
+        return run.path.name
+    named = (trace.info.run or (trace.info.source or "").rpartition("/")[2] for trace in run.traces)
+    return next(filter(None, named), "")
+
+
+def span(run: Run) -> tuple[int | None, int | None]:
+    """Return when a run began and ended; a run without an end ended with what it delivered last."""
+    infos = [trace.info for trace in run.traces]
+    manifests = run.manifests.values()
+    starts = [manifest.started_ns for manifest in manifests] or [info.start_ns for info in infos]
+    ends = [manifest.ended_ns for manifest in manifests] or [info.end_ns for info in infos]
+    known = [end for end in ends if end is not None]
+    if len(known) < len(ends) or not known:
+        known += [info.end_ns for info in infos]
+        known += [] if run.steps is None or not len(run.steps) else [pc.max(run.steps.column("end_ns")).as_py()]
+    return min(starts, default=None), max(known, default=None)
+
+
+def records_of(result: Result, most: int | None = None) -> tuple[dict[str, Any], ...]:
+    """Return the rows of a result as dictionaries."""
+    return tuple(result.table.slice(0, most).to_pylist())
+
+
+def _rank(run: Run, steps: StepTimes) -> RankSummary:
+    traces = [trace for trace in run.traces if trace.info.rank == steps.rank]
+    recorded = steps.recorded
+    return RankSummary(
+        rank=steps.rank,
+        step_count=len(steps.step),
+        recorded_step_count=len(recorded),
+        cycle_count=len(traces),
+        event_count=sum(trace.info.event_count for trace in traces),
+        recorded_step_ns=int(median(recorded.tolist())) if len(recorded) else None,
+        **_process(run.manifests.get(steps.rank), traces),
+    )
+
+
+def _process(manifest: Manifest | None, traces: Sequence[Trace]) -> dict[str, Any]:
+    """Return what is known of the process of a rank: all of it from its manifest, a little from its traces."""
+    if manifest is None:
+        return {"host": traces[0].info.host, "pid": traces[0].info.pid} if traces else {}
+    return {
+        "host": manifest.host,
+        "pid": manifest.pid,
+        "python": manifest.python,
+        "platform": manifest.platform,
+        "ended": manifest.ended_ns is not None,
+        "unrecorded_step_ns": manifest.overhead.unrecorded_step_ns,
+        "overhead_ratio": manifest.overhead.ratio,
+        "failure_count": len(manifest.failures),
+    }
+
+
+def _steps(ranks: Sequence[RankSummary], times: Sequence[StepTimes]) -> StepsSummary:
+    recorded = list(chain.from_iterable(steps.recorded.tolist() for steps in times))
+    ratio = _median(rank.overhead_ratio for rank in ranks)
+    unrecorded, in_recording = (
+        _median(getattr(rank, name) for rank in ranks) for name in ("unrecorded_step_ns", "recorded_step_ns")
+    )
+    return StepsSummary(
+        count=max((rank.step_count for rank in ranks), default=0),
+        recorded_count=max((rank.recorded_step_count for rank in ranks), default=0),
+        unrecorded_step_ns=None if unrecorded is None else int(unrecorded),
+        recorded_step_ns=None if in_recording is None else int(in_recording),
+        overhead_ratio=ratio,
+        fastest_ns=min(recorded, default=None),
+        slowest_ns=max(recorded, default=None),
+    )
+
+
+def _parts(breakdown: Result) -> StepParts:
+    names = [name for name in StepParts.model_fields if name != "step_count"]
+    sums = {name: pc.sum(breakdown.table.column(name)).as_py() or 0 for name in names}
+    return StepParts(step_count=len(breakdown), **sums)
+
+
+def _regions(breakdown: Result) -> list[RegionSummary]:
+    total: dict[str, int] = defaultdict(int)
+    count: dict[str, int] = defaultdict(int)
+    wall = 0
+    for row in breakdown.rows:
+        wall += row.wall_ns
+        for name, spent in row.regions_ns.items():
+            total[name] += spent
+            count[name] += 1
+    largest = sorted(total, key=lambda name: (-total[name], name))
+    return [
+        RegionSummary(
+            name=name, total_ns=total[name], wall_share=total[name] / wall if wall else 0.0, step_count=count[name]
+        )
+        for name in largest
+    ]
+
+
+def _hardware(found: Sequence[Counter]) -> list[CounterSummary]:
+    return [
+        CounterSummary(
+            rank=counter.rank,
+            name=counter.name,
+            device=counter.device,
+            unit=counter.unit,
+            mean=float(counter.value.mean()),
+            minimum=float(counter.value.min()),
+            maximum=float(counter.value.max()),
+            sample_count=len(counter.value),
+        )
+        for counter in found
+        if counter.hardware
+    ]
+
+
+def _world_size(run: Run) -> int:
+    said = [manifest.world_size for manifest in run.manifests.values()]
+    return max([*said, *(trace.info.world_size for trace in run.traces)], default=1)
+
+
+def _median(values: Any) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
