@@ -34,8 +34,9 @@ def _step(summary: Summary) -> Iterator[Statement]:
     if steps.overhead_ratio is None:
         yield _say("step", **values)
     else:
-        unrecorded = steps.unrecorded_step_ns
-        yield _say("step_overhead", **values, unrecorded_step_ns=unrecorded, overhead_ratio=steps.overhead_ratio)
+        values["unrecorded_step_ns"] = steps.unrecorded_step_ns
+        code = "step_overhead" if steps.overhead_clear else "step_no_overhead"
+        yield _say(code, **values, overhead_ratio=steps.overhead_ratio)
 
 
 def _parts(summary: Summary) -> Iterator[Statement]:

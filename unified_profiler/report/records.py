@@ -53,6 +53,8 @@ class StepsSummary(Record):
     unrecorded_step_ns: int | None = None
     recorded_step_ns: int | None = None
     overhead_ratio: float | None = None
+    overhead_clear: bool = False
+    """Whether three of four recorded steps took longer than three of four unrecorded ones."""
     fastest_ns: int | None = None
     """Of the recorded steps."""
     slowest_ns: int | None = None

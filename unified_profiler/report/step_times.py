@@ -17,7 +17,7 @@ from unified_profiler.schedule import Phase
 
 PHASES = (Phase.IDLE, Phase.WARMUP, Phase.RECORD)
 """In the order of their numbers."""
-RECORD = PHASES.index(Phase.RECORD)
+IDLE, RECORD = PHASES.index(Phase.IDLE), PHASES.index(Phase.RECORD)
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,13 @@ class StepTimes:
     def duration_ns(self) -> Ints:
         """How long each step took."""
         return self.end_ns - self.start_ns
+
+    @property
+    def unrecorded(self) -> Ints:
+        """How long each unrecorded step took, but for the very first, which builds things, unless it is alone."""
+        idle = np.flatnonzero(self.phase == IDLE)
+        durations: Ints = self.duration_ns[idle[1:] if len(idle) > 1 and idle[0] == 0 else idle]
+        return durations
 
     @property
     def recorded(self) -> Ints:

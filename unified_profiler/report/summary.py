@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 
 from unified_profiler._version import __version__
@@ -142,9 +143,20 @@ def _steps(ranks: Sequence[RankSummary], times: Sequence[StepTimes]) -> StepsSum
         unrecorded_step_ns=None if unrecorded is None else int(unrecorded),
         recorded_step_ns=None if in_recording is None else int(in_recording),
         overhead_ratio=ratio,
+        overhead_clear=_apart(times),
         fastest_ns=min(recorded, default=None),
         slowest_ns=max(recorded, default=None),
     )
+
+
+def _apart(times: Sequence[StepTimes]) -> bool:
+    """Say whether recorded steps took longer than unrecorded ones by more than steps differ among themselves."""
+    recorded, unrecorded = (
+        np.concatenate([getattr(t, name) for t in times] or [[]]) for name in ("recorded", "unrecorded")
+    )
+    if not len(recorded) or not len(unrecorded):
+        return False
+    return bool(np.percentile(recorded, 25) > np.percentile(unrecorded, 75))
 
 
 def _parts(breakdown: Result) -> StepParts:

@@ -94,7 +94,26 @@ def test_the_time_of_a_step_and_its_parts_are_told(trace: up.Trace) -> None:
 
 
 def test_the_overhead_is_told_where_unrecorded_steps_are_known(tmp_path: Path) -> None:
-    assert "step_overhead" in codes(up.summarise(recorded(tmp_path).run).findings)
+    (finding,) = [f for f in up.summarise(recorded(tmp_path).run).findings if f.code.startswith("step_")]
+    assert finding.values["overhead_ratio"]
+
+
+@pytest.mark.parametrize(
+    ("unrecorded", "recorded", "code"),
+    [
+        ([900, 100, 101, 102], [110, 111, 112], "step_overhead"),
+        ([900, 100, 101, 102], [90, 91, 92], "step_no_overhead"),
+        ([900, 50, 100, 500], [90, 200, 450], "step_no_overhead"),
+    ],
+)
+def test_a_cost_is_told_only_where_steps_show_it(unrecorded: list[int], recorded: list[int], code: str) -> None:
+    now = 1_700_000_000_000_000_000
+    plan = up.schedule(wait=4, warmup=0, active=3, repeat=1)
+    with up.Profiler(level=1, schedule=plan, clock=lambda: now, hardware_hz=0) as prof:
+        for duration_us in [*unrecorded, *recorded]:
+            now += duration_us * 1000
+            prof.step()
+    assert code in codes(up.summarise(prof.run).findings)
 
 
 def test_a_slower_rank_and_its_factor_are_told(two_ranks: up.Run) -> None:

@@ -44,7 +44,7 @@
     const figures = [
       ['recorded_step', time(steps.recorded_step_ns), steps.fastest_ns && `${time(steps.fastest_ns)} – ${time(steps.slowest_ns)}`],
       ['unrecorded_step', time(steps.unrecorded_step_ns), up.text('ui.figures.median')],
-      ['overhead', steps.overhead_ratio && up.show('_ratio', steps.overhead_ratio), up.text('ui.figures.overhead_note')],
+      ['overhead', steps.overhead_ratio && up.show('_ratio', steps.overhead_ratio), up.text(steps.overhead_clear ? 'ui.figures.overhead_note' : 'ui.figures.overhead_unclear')],
       ['steps', steps.count ? recorded : null, up.text('ui.figures.steps_note')],
       ['duration', duration_ns && up.duration(duration_ns, 1), up.text('ui.figures.events', {event_count})],
     ];
