@@ -59,6 +59,11 @@ class OpeningWindow:
             self._profiler.stop()
 
     @property
+    def running(self) -> bool:
+        """Whether it records."""
+        return self._running
+
+    @property
     def trace(self) -> Trace | None:
         """What was recorded."""
         traces = self._profiler.traces if self._profiler is not None else ()
@@ -85,6 +90,7 @@ class Windows:
         self._begun = False
         self._ended = False
         self._why_ended = ""
+        self._opening_ran = False
 
     def begin(self) -> None:
         """Start both, the first time a framework is there."""
@@ -94,6 +100,7 @@ class Windows:
         self._profiler.start()
         if self._plan.at(0).phase is Phase.IDLE:
             self._opening.start()
+            self._tell_phase()
 
     def step(self) -> None:
         """End a step in whichever window is open."""
@@ -105,6 +112,13 @@ class Windows:
         else:
             self._opening.stop()
         self._profiler.step()
+        self._tell_phase()
+
+    def _tell_phase(self) -> None:
+        """Have steps that the opening window records count as warm-up: they are thrown away, but not unrecorded."""
+        if self._opening.running != self._opening_ran:
+            self._opening_ran = self._opening.running
+            self._profiler.mark_phase(Phase.WARMUP if self._opening_ran else self._profiler.phase)
 
     def end(self, why: str = "") -> None:
         """Stop recording; the script may still go on."""
