@@ -8,7 +8,17 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, save, show
 
-ALL = ("importing", "idling", "recording", "normalising", "calling", "in_tensorflow", "in_mindspore")
+ALL = (
+    "importing",
+    "idling",
+    "recording",
+    "sampling",
+    "normalising",
+    "reporting",
+    "calling",
+    "in_tensorflow",
+    "in_mindspore",
+)
 
 
 def main(names: list[str]) -> int:

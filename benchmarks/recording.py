@@ -17,7 +17,7 @@ def measure() -> list[Figure]:
     """Compare the same recorded loop under our Profiler and under bare torch.profiler."""
     figures = []
     for shapes in (False, True):
-        step = _training()
+        step = training()
         ours, theirs = interleaved(lambda: _ours(step, shapes), lambda: _theirs(step, shapes), rounds=11)  # noqa: B023
         name = "recorded loop: ours / torch.profiler" + (", with shapes" if shapes else "")
         figures.append(
@@ -26,7 +26,8 @@ def measure() -> list[Figure]:
     return figures
 
 
-def _training() -> Callable[[], None]:
+def training() -> Callable[[], None]:
+    """Return what trains a small convolutional classifier by a step."""
     model = torch.nn.Sequential(
         torch.nn.Conv2d(3, 16, 3, padding=1),
         torch.nn.BatchNorm2d(16),

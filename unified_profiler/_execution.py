@@ -11,6 +11,7 @@ from unified_profiler._cycle import Cycle
 from unified_profiler._delivery import Delivery
 from unified_profiler._faults import FaultLog
 from unified_profiler._machine import Command
+from unified_profiler.capture.hardware import HardwareSampler
 from unified_profiler.capture.regions import RegionLog
 from unified_profiler.capture.steps import StepLog
 from unified_profiler.capture.window import Step, Window
@@ -55,6 +56,7 @@ class Execution:
         self._steps = steps
         self._backends = _chosen(settings, given)
         self._api = ApiTracing(settings, clock=clock, faults=faults, on_full=on_full)
+        self._hardware = HardwareSampler(hz=settings.hardware_hz, clock=clock, faults=faults)
         self._cycle: Cycle | None = None
         self._window: Window | None = None
         self._first_step = 0
@@ -113,6 +115,7 @@ class Execution:
         """Let go of the cycle under way, if any."""
         cycle, self._cycle, self.busy = self._cycle, None, False
         self._api.discard()
+        self._hardware.discard()
         if cycle is not None:
             cycle.discard()
 
@@ -134,10 +137,12 @@ class Execution:
         self._api.begin(backends, cycle=cycle.number)
 
     def _start(self) -> None:
+        self._hardware.prepare(self._frameworks(), cycle=self.cycle_count - 1)
         if self._cycle is not None:
             self._cycle.settle()  # not in start(): an error of work queued before is the program's, no failure of ours
             self._cycle.start()
         self._begin_window()
+        self._hardware.begin()
 
     def _begin_window(self) -> None:
         self._first_step = len(self._steps)
@@ -148,6 +153,7 @@ class Execution:
     def _stop(self, *, step_open: bool) -> None:
         now = self._clock()
         self._api.end()
+        self._hardware.end()
         if self._cycle is not None:
             self._cycle.stop(now)
         self._window = self._window_until(now, step_open=step_open)
@@ -164,6 +170,7 @@ class Execution:
             regions=tuple(self.regions.end_window(now)),
             calls=self._api.take(self._start_ns, now),
             waited=self._api.waits,
+            counters=self._hardware.take(self._start_ns, now),
             traced=dict(self._api.traced),
         )
 

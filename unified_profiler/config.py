@@ -83,6 +83,8 @@ class Settings(BaseModel):
     """Whether calls of the frameworks' API are recorded, and how."""
     operators: bool = True
     """False leaves the native profilers off; what the facade records itself remains."""
+    hardware_hz: float = Field(default=10.0, ge=0, le=1000, allow_inf_nan=False)
+    """How often a second CPU, memory, traffic and GPUs are read while recording; 0 for never."""
     keep_native: bool = False
     strict: bool = False
     native_options: dict[str, dict[str, Any]] = Field(default_factory=dict)

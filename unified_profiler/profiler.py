@@ -51,7 +51,7 @@ class Profiler:
         output_dir: Where the run is written; without it traces stay in memory.
         backend: "auto" (every imported framework that has a backend), or one or several names or Backend objects.
         on_trace_ready: A function, or several, called with each finished Trace.
-        level: 0 off, 1 application layer only, 2 with native operators (the default).
+        level: 0 off, 1 application and hardware layer only, 2 with native operators (the default).
         record_shapes: Record the shapes and types of operator inputs.
         profile_memory: Record allocations.
         with_stack: Record Python stacks.
@@ -60,6 +60,8 @@ class Profiler:
         api: Record calls of the frameworks' public API: True, or a mapping with any of the options of `trace_api`
             (`inside`, `include`, `exclude`, `arguments`, `synchronise`).
         operators: False leaves the native profilers off: steps, regions, and what `api` and `with_modules` ask for.
+        hardware_hz: How often a second CPU, memory, traffic of disks and network, and GPUs are read while recording;
+            10 if not given, 0 for never.
         keep_native: Keep the native profilers' own files in the run directory.
         native_options: Options by backend name, handed to the native profiler untouched.
         strict: Raise what goes wrong in profiling instead of keeping it in `failures`.
@@ -84,6 +86,7 @@ class Profiler:
         with_modules: bool | None = None,
         api: bool | Mapping[str, Any] | None = None,
         operators: bool | None = None,
+        hardware_hz: float | None = None,
         keep_native: bool | None = None,
         native_options: Mapping[str, Any] | None = None,
         strict: bool | None = None,
@@ -101,6 +104,7 @@ class Profiler:
                 "with_modules": with_modules,
                 "api": api,
                 "operators": operators,
+                "hardware_hz": hardware_hz,
                 "keep_native": keep_native,
                 "native_options": native_options,
                 "strict": strict,
@@ -286,6 +290,10 @@ class Profiler:
         self._execution.cycle_count += 1
         self._delivery.close(self._steps)
         self._faults.raise_if_strict()
+
+    def mark_phase(self, phase: Phase) -> None:
+        """Have step times tell another phase than planned from the current step on: for launchers that record, too."""
+        self._steps.begin(self._steps.start_of(self.current_step), phase)
 
     # --- the machine ------------------------------------------------------------------------------------------
 

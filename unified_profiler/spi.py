@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from unified_profiler.model.schema import EventTable
 
@@ -257,4 +257,18 @@ class Backend(Protocol):
 
     def api_surface(self) -> ApiSurface | None:
         """Return how calls of the framework's API are seen, None if they cannot be. Called once it is imported."""
+        ...
+
+
+@runtime_checkable
+class TellsMemory(Protocol):
+    """A backend whose framework tells how much memory it holds. A backend need not have this."""
+
+    def allocated_bytes(self) -> Mapping[str, int]:
+        """Return the bytes that the framework's allocators have given out, by device: `{"cuda:0": 1024}`.
+
+        Called several times a second, on a thread of the profiler's, while something is recorded and the framework is
+        imported. It must be cheap, must not initialise a device that the program has not used, must not wait for
+        work, and should keep off the framework's public functions, whose calls may be being traced.
+        """
         ...

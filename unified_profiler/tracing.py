@@ -50,6 +50,7 @@ def trace_api(
             "synchronise": synchronise,
         },
         operators=False,
+        hardware_hz=0,
         with_modules=with_modules,
         backend=backend,
         output_dir=output_dir,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +44,12 @@ class MindSporeBackend:
         from unified_profiler_mindspore.api_surface import MindSporeSurface
 
         return MindSporeSurface()
+
+    def allocated_bytes(self) -> Mapping[str, int]:
+        """Return what MindSpore's allocators have given out, by device."""
+        from unified_profiler_mindspore.allocators import allocated_bytes
+
+        return allocated_bytes()
 
 
 backend: Backend = MindSporeBackend()

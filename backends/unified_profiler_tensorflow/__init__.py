@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +46,12 @@ class TensorFlowBackend:
         from unified_profiler_tensorflow.api_surface import TensorFlowSurface
 
         return TensorFlowSurface()
+
+    def allocated_bytes(self) -> Mapping[str, int]:
+        """Return what TensorFlow's allocators have given out, by device."""
+        from unified_profiler_tensorflow.allocators import allocated_bytes
+
+        return allocated_bytes()
 
 
 backend: Backend = TensorFlowBackend()

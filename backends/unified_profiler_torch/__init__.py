@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +44,12 @@ class TorchBackend:
         from unified_profiler_torch.api_surface import TorchSurface
 
         return TorchSurface()
+
+    def allocated_bytes(self) -> Mapping[str, int]:
+        """Return what PyTorch's allocators have given out, by device."""
+        from unified_profiler_torch.allocators import allocated_bytes
+
+        return allocated_bytes()
 
 
 backend: Backend = TorchBackend()

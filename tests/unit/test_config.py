@@ -48,6 +48,20 @@ def test_a_schedule_may_stand_in_the_environment(tmp_path: Path) -> None:
     assert resolve({}, environ=environ, directory=tmp_path).schedule == Schedule(wait=1, warmup=1, active=2)
 
 
+@pytest.mark.parametrize("wrong", [-1, 1001, "often", float("nan")])
+def test_how_often_hardware_is_read_is_checked(tmp_path: Path, wrong: object) -> None:
+    with pytest.raises(ConfigurationError, match="option 'hardware_hz' is wrong"):
+        resolve({"hardware_hz": wrong}, environ={}, directory=tmp_path)
+
+
+def test_how_often_hardware_is_read_may_stand_in_the_environment_or_the_file(tmp_path: Path) -> None:
+    assert resolve({}, environ={}, directory=tmp_path).hardware_hz == 10
+    write_pyproject(tmp_path, "hardware-hz = 2.5")
+    assert resolve({}, environ={}, directory=tmp_path).hardware_hz == 2.5
+    environ = {"UNIFIED_PROFILER_OPTIONS": '{"hardware_hz": 0}'}
+    assert resolve({}, environ=environ, directory=tmp_path).hardware_hz == 0
+
+
 SWITCHES = {
     "off": ({"UNIFIED_PROFILER_OPTIONS": '{"start": false}'}, 0),
     "on": ({"UNIFIED_PROFILER_OPTIONS": '{"start": true}'}, 1),

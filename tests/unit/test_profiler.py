@@ -320,12 +320,12 @@ def test_level_0_does_nothing_at_all(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_level_1_records_the_application_layer_only() -> None:
+def test_level_1_records_the_application_and_the_hardware_layer_only() -> None:
     backend = FakeBackend()
     prof = profiler(backend, level=1)
     with prof, prof.region("a"):
         prof.step()
-    assert set(prof.traces[0].events.column("layer").to_pylist()) == {"application"}
+    assert set(prof.traces[0].events.column("layer").to_pylist()) == {"application", "hardware"}
     assert backend.calls == []
 
 

@@ -10,15 +10,19 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from unified_profiler.capture.call_texts import as_attributes
+from unified_profiler.capture.own_threads import on_own_thread
 from unified_profiler.model.columns import Index, text
 from unified_profiler.model.schema import EventTable, Kind, Layer, empty_table, event_table
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 ROW = Struct("4q")
 """Of each call: number of what was called, start, end, number of the text of its arguments."""
@@ -124,8 +128,15 @@ class ThreadCalls:
         return [*packed, _Packed(np.array(rows, np.int64).reshape(-1, 4), unfinished)]
 
 
+class _NoRows(bytearray):
+    """The rows of a thread of the profiler's: nothing is kept."""
+
+    def __iadd__(self, row: Any) -> Self:  # type: ignore[misc]  # as that of bytearray itself
+        return self
+
+
 class CallLog:
-    """The calls of all threads."""
+    """The calls of all threads but the profiler's own."""
 
     def __init__(self) -> None:
         self.called: list[Called] = []
@@ -169,6 +180,9 @@ class CallLog:
 
     def _new_thread(self) -> ThreadCalls:
         thread = ThreadCalls()
+        if on_own_thread():
+            thread.block.rows = _NoRows()
+            return thread
         with self._lock:
             self._threads.append(thread)
         return thread

@@ -1,4 +1,4 @@
-"""What the facade itself saw while a cycle was recorded: its steps and regions, as events."""
+"""What the facade itself saw while a cycle was recorded: steps and regions, as events, and what else it recorded."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ class Window:
     regions: tuple[Span, ...]
     calls: EventTable | None = None
     """API calls and calls of modules."""
+    counters: EventTable | None = None
+    """Readings of the hardware."""
     waited: bool = False
     """Whether calls waited for the work that they queued."""
     traced: Mapping[str, str] = field(default_factory=dict)

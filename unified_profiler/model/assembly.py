@@ -29,18 +29,20 @@ def assemble(
     calls: EventTable | None = None,
     waited: bool = False,
     own: EventTable | None = None,
+    counters: EventTable | None = None,
     end_ns: int | None = None,
     cycle: int = 0,
     rank: int | None = None,
     host: str | None = None,
 ) -> EventTable:
-    """Join native tables, calls and own spans, place events in steps and modules, and nest them.
+    """Join native tables, calls, own spans and counters, place events in steps and modules, and nest them.
 
     Args:
         native: Tables from normalisers.
         calls: API calls and calls of modules timed by the facade.
         waited: Whether those calls waited for the work that they queued.
         own: Steps and regions timed by the facade. If it holds steps, those of the native profilers become regions.
+        counters: Values over time that the facade read.
         end_ns: When the facade ended recording.
         cycle: Number of the cycle.
         rank: Rank of events whose native profiler did not tell it.
@@ -54,6 +56,8 @@ def assemble(
         if of_kind(own, Kind.STEP).any():
             events = _steps_to_regions(events)
         events = _concat([own, events])
+    if counters is not None:
+        events = _concat([events, counters])
     place = _Place(cycle, 0 if rank is None else rank, host)
     events = carry_modules(place.put(events), waited=waited)
     backward = backward_spans(events)

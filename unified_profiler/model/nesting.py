@@ -54,9 +54,9 @@ def nest(table: EventTable) -> EventTable:
     table = with_column(table, "self_ns", self_ns)
     if np.array_equal(part.tid, tid[spans]):
         return table
-    lanes = tid.copy()
+    lanes, nowhere = tid.copy(), table.column("tid").is_null().to_numpy()
     lanes[spans] = part.tid
-    return with_column(table, "tid", lanes)
+    return with_column(table, "tid", pa.array(lanes, mask=nowhere & (lanes == tid)))
 
 
 def find_nesting(start: Ints, duration: Ints, pid: Ints, tid: Ints) -> Nesting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from unified_profiler.model.assembly import assemble
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind
 from unified_profiler.profiler import Profiler
 from unified_profiler.schedule import schedule
-from unified_profiler.spi import Backend, Capability, NativeCapture, Recorder, RecordOptions
+from unified_profiler.spi import Backend, Capability, NativeCapture, Recorder, RecordOptions, TellsMemory
 
 
 class BackendConformance:
@@ -154,6 +155,16 @@ class BackendConformance:
             pytest.xfail(f"{self.backend.name} does not record {capability.value}")
         events = self.normalise(self.record(tmp_path, **{capability.value: True}))
         assert events.column(column).null_count < len(events)
+
+    # --- memory -----------------------------------------------------------------------------------------------
+
+    def test_the_memory_that_it_tells_is_bytes_by_device(self) -> None:
+        if not isinstance(self.backend, TellsMemory):
+            pytest.skip(f"{self.backend.name} does not tell what its allocators hold")
+        self.work()
+        for device, amount in self.backend.allocated_bytes().items():
+            assert re.fullmatch(r"[a-z]+:\d+", device)
+            assert amount >= 0
 
     # --- under the Profiler -----------------------------------------------------------------------------------
 

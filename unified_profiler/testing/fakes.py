@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,20 +15,22 @@ from unified_profiler.spi import ApiSurface, Capability, NativeCapture, RecordOp
 
 
 class FakeClock:
-    """A clock that moves on by a fixed amount at each look, and by hand."""
+    """A clock that moves on by a fixed amount at each look, and by hand; for any number of threads."""
 
     def __init__(self, start_ns: int = 1_700_000_000_000_000_000, *, tick_ns: int = 1000) -> None:
         self.now_ns = start_ns
         self.tick_ns = tick_ns
+        self._lock = threading.Lock()
 
     def __call__(self) -> int:
         """Return the time and move on."""
-        self.now_ns += self.tick_ns
-        return self.now_ns
+        return self.advance(self.tick_ns)
 
-    def advance(self, duration_ns: int) -> None:
-        """Let time pass."""
-        self.now_ns += duration_ns
+    def advance(self, duration_ns: int) -> int:
+        """Let time pass, and return the time after that."""
+        with self._lock:
+            self.now_ns += duration_ns
+            return self.now_ns
 
 
 class FakeError(RuntimeError):
@@ -47,6 +50,7 @@ class FakeBackend:
         calls: Every verb of every recorder, in order.
         recording: The operators of the recorder at work, None while there is none.
         surface: How calls of its API are seen.
+        memory: The bytes that it says it has given out, by device.
     """
 
     name: str = "fake"
@@ -57,6 +61,7 @@ class FakeBackend:
     calls: list[str] = field(default_factory=list)
     recording: list[tuple[str, int]] | None = None
     surface: ApiSurface | None = None
+    memory: Mapping[str, int] = field(default_factory=dict)
 
     def op(self, name: str) -> None:
         """Run an operator of this make-believe framework."""
@@ -80,6 +85,13 @@ class FakeBackend:
     def api_surface(self) -> ApiSurface | None:
         """Return the surface it was given, if any."""
         return self.surface
+
+    def allocated_bytes(self) -> Mapping[str, int]:
+        """Return the memory it was given; not noted among the calls, since it comes from a thread of the profiler's."""
+        if "allocated_bytes" in self.fails_at:
+            msg = "told to fail at allocated_bytes"
+            raise FakeError(msg)
+        return self.memory
 
     def _called(self, verb: str) -> None:
         self.calls.append(verb)

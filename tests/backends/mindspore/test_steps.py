@@ -54,7 +54,7 @@ def test_kernels_lie_within_their_step(multiply: Train) -> None:
             prof.step()
     rows = prof.traces[0].events.select(["kind", "step", "start_ns", "duration_ns"]).to_pylist()
     steps = {row["step"]: row for row in rows if row["kind"] == "step"}
-    for row in rows:
+    for row in (row for row in rows if row["kind"] != "counter"):
         around = steps[row["step"]]
         assert around["start_ns"] <= row["start_ns"]
         assert row["start_ns"] + row["duration_ns"] <= around["start_ns"] + around["duration_ns"]

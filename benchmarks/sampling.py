@@ -1,0 +1,55 @@
+"""What sampling the hardware costs: CPU time of its thread, and whether a recorded training notices it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import unified_profiler as up
+from benchmarks.figures import Figure
+from benchmarks.recording import STEPS, training
+from unified_profiler._faults import FaultLog
+from unified_profiler.capture.hardware import HardwareSampler
+
+SECONDS = 10.0
+HZ = 10
+
+
+def measure() -> list[Figure]:
+    """Measure the thread beside a process that waits, one that keeps Python busy, and one that trains."""
+    step = training()
+    sampled, without = (
+        min(times) for times in zip(*((_loop(step, HZ), _loop(step, 0)) for _ in range(21)), strict=True)
+    )
+    return [
+        _share("waits", lambda: time.sleep(0.01)),
+        _share("is busy in Python", lambda: sum(range(1000))),
+        _share("trains", step),
+        Figure(name=f"recorded loop: {HZ} Hz / 0 Hz", value=sampled / without, unit="x", at_most=1.03),
+    ]
+
+
+def _share(what: str, work: Callable[[], object]) -> Figure:
+    """Return the share of a core that ten readings a second take."""
+    sampler = HardwareSampler(hz=HZ, clock=time.time_ns, faults=FaultLog(strict=True))
+    sampler.prepare((), cycle=0)
+    sampler.begin()
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        work()
+    sampler.end()
+    spent = sampler.sampling.cpu_ns if sampler.sampling is not None else 0
+    note = f"{spent / SECONDS / HZ / 1e3:.0f} µs a reading"
+    share = spent / SECONDS / 1e9 * 100
+    return Figure(name=f"sampling at {HZ} Hz, the process {what}", value=share, unit="%", at_most=0.5, note=note)
+
+
+def _loop(step: Callable[[], None], hz: float) -> float:
+    """Return how long a recorded loop takes: half a second or more, so that there are several readings in it."""
+    profiler = up.Profiler(hardware_hz=hz, strict=True)
+    with profiler:
+        start = time.perf_counter()
+        for _ in range(2 * STEPS):
+            step()
+            profiler.step()
+        return time.perf_counter() - start
