@@ -66,7 +66,7 @@ editable: $(ENVIRONMENT)
 	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	rm -f $(INSTALLED)
 
-# The browser that checks exported traces in the Perfetto UI. Its absence is said, never hidden.
+# The browser that opens reports, and exported traces in the Perfetto UI. Its absence is said, never hidden.
 browser:
 	@if command -v chromium >/dev/null; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

@@ -30,7 +30,7 @@ FLAGS = [
 def chromium() -> str:
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
-        reason = "no Chromium here, so nothing is known about how traces look in Perfetto: apt-get install chromium"
+        reason = "no Chromium here, so nothing is known of reports and of traces in Perfetto: apt-get install chromium"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)

@@ -31,6 +31,7 @@ with up.Profiler(schedule=up.schedule(wait=1, warmup=1, active=3, repeat=1), out
         with prof.region("train"):
             model(torch.randn(8, 64)).sum().backward()
         prof.step()
+dist.barrier()
 dist.destroy_process_group()
 """
 HOSTILE = (
