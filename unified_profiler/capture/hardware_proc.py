@@ -40,11 +40,22 @@ class ProcFile:
         self._size = _CHUNK
         self._descriptor: int | None = None
 
+    def is_there(self) -> bool:
+        """Say whether it can be opened."""
+        try:
+            os.close(self._open())
+        except OSError:
+            return False
+        return True
+
     def read(self) -> Iterator[Reading]:
         """Read it from its beginning."""
         if self._descriptor is None:
-            self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            self._descriptor = self._open()
         return self._parse(self._text(self._descriptor))
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
 
     def _whole(self, descriptor: int) -> bytes:
         while len(text := os.pread(descriptor, self._size, 0)) == self._size:
@@ -110,7 +121,8 @@ def diskstats(text: bytes) -> Iterator[Reading]:
 @cache
 def _disks() -> frozenset[bytes]:
     """Return the names of disks, without partitions, which would count twice."""
-    return frozenset(os.fsencode(disk.name) for disk in Path("/sys/block").iterdir())
+    folder = Path("/sys/block")
+    return frozenset(os.fsencode(disk.name) for disk in folder.iterdir()) if folder.is_dir() else frozenset()
 
 
 def net_dev(text: bytes) -> Iterator[Reading]:
@@ -122,18 +134,14 @@ def net_dev(text: bytes) -> Iterator[Reading]:
         yield Reading(counters.NETWORK_SEND, sum(int(numbers[8]) for numbers in traffic))
 
 
-def proc_sources() -> list[Source]:
-    """Return everything that is read of /proc."""
-    return [
-        _source("the memory of the process", "/proc/self/statm", statm),
-        _source("the CPU time of the cores", "/proc/stat", stat, LESS_OFTEN),
-        _source("the memory of the machine", "/proc/meminfo", meminfo, SELDOM),
-        _source("the disk traffic of the process", "/proc/self/io", process_io, SELDOM),
-        _source("the disk traffic of the machine", "/proc/diskstats", diskstats, SELDOM, in_pieces=True),
-        _source("the network traffic of the machine", "/proc/net/dev", net_dev, SELDOM, in_pieces=True),
+def proc_sources(proc: str = "/proc") -> list[Source]:
+    """Return everything that can be read of /proc; in some containers that is not all there is elsewhere."""
+    files = [
+        ("the memory of the process", ProcFile(f"{proc}/self/statm", statm), 1),
+        ("the CPU time of the cores", ProcFile(f"{proc}/stat", stat), LESS_OFTEN),
+        ("the memory of the machine", ProcFile(f"{proc}/meminfo", meminfo), SELDOM),
+        ("the disk traffic of the process", ProcFile(f"{proc}/self/io", process_io), SELDOM),
+        ("the disk traffic of the machine", ProcFile(f"{proc}/diskstats", diskstats, in_pieces=True), SELDOM),
+        ("the network traffic of the machine", ProcFile(f"{proc}/net/dev", net_dev, in_pieces=True), SELDOM),
     ]
-
-
-def _source(name: str, path: str, parse: Parse, every: int = 1, *, in_pieces: bool = False) -> Source:
-    file = ProcFile(path, parse, in_pieces=in_pieces)
-    return Source(name, file.read, every, file.close)
+    return [Source(name, file.read, every, file.close) for name, file, every in files if file.is_there()]

@@ -85,6 +85,19 @@ def test_files_longer_than_expected_are_read_to_their_end(in_pieces: bool, tmp_p
 
 
 @linux
+def test_files_that_a_container_does_not_have_are_no_sources(tmp_path: Path) -> None:
+    from unified_profiler.capture.hardware_proc import proc_sources
+
+    (tmp_path / "meminfo").write_text("MemTotal: 4 kB\nMemAvailable: 1 kB\n")
+    (source,) = proc_sources(str(tmp_path))
+    assert amounts(source.read) == {
+        ("system memory used bytes", None): 3072,
+        ("system memory available bytes", None): 1024,
+    }
+    source.close()
+
+
+@linux
 def test_parts_of_a_disk_do_not_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     from unified_profiler.capture import hardware_proc
 
