@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -156,6 +157,17 @@ def test_parts_have_the_counters_of_their_time(monkeypatch: pytest.MonkeyPatch, 
 def broken() -> Iterator[Reading]:
     message = "no /proc here"
     raise OSError(message)
+
+
+def test_a_profiler_that_nobody_stopped_does_not_sample_for_ever() -> None:
+    profiler = up.Profiler(level=1)
+    profiler.start()
+    sampling = profiler._execution._hardware.sampling
+    assert sampling is not None
+    assert not sampling._thread.join(0)
+    del profiler
+    gc.collect()
+    assert sampling._thread.join(10)
 
 
 def test_a_source_that_fails_is_among_the_failures_and_strict_raises(monkeypatch: pytest.MonkeyPatch) -> None:

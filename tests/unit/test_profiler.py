@@ -196,6 +196,8 @@ def test_a_call_at_the_wrong_moment_says_so(misuse: Any, message: str) -> None:
     prof = profiler()
     with pytest.raises(UsageError, match=message):
         misuse(prof)
+    if prof.running:
+        prof.stop()
 
 
 # --- regions -----------------------------------------------------------------------------------------------------

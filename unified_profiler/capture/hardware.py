@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -53,13 +54,14 @@ class HardwareSampler:
         self._faults = faults
         self._make_sources = sources
         self._sources: dict[str, Source] = {}
+        self._abandoned: weakref.finalize[..., HardwareSampler] | None = None
 
     def prepare(self, backends: Sequence[Backend], *, cycle: int) -> None:
         """Prepare a cycle, in which the allocators of these backends' frameworks are asked, too."""
         self.sampling = None
         if self._hz:
             with self._faults.guard("hardware", "prepare", cycle=cycle):
-                report = partial(self._report, cycle=cycle)
+                report = partial(_report, self._faults, cycle)  # the thread must not keep this sampler alive
                 self.sampling = Sampling(self._now(backends), interval=1 / self._hz, clock=self._clock, report=report)
 
     def begin(self) -> None:
@@ -67,6 +69,8 @@ class HardwareSampler:
         if self.sampling is not None:
             with self._faults.guard("hardware", "begin"):
                 self.sampling.start()
+                self._abandoned = weakref.finalize(self, self.sampling.leave)
+                self._abandoned.atexit = False
 
     def end(self) -> None:
         """Read once more and stop; what was read can still be taken."""
@@ -98,6 +102,8 @@ class HardwareSampler:
         self.sampling = None
 
     def _finish(self, *, read: bool) -> None:
+        if self._abandoned is not None:
+            self._abandoned.detach()
         if self.sampling is not None and not self.sampling.finish(read=read):
             self._hz = 0  # whatever the thread still does with its sources, no other one meets it there
             msg = f"reading {self.sampling.at_work_on} takes longer than {PATIENCE_SECONDS:g} s; sampling ends"
@@ -112,8 +118,9 @@ class HardwareSampler:
                 self._sources.setdefault(source.name, source)
         return list(self._sources.values())
 
-    def _report(self, source: Source, error: Exception, *, cycle: int) -> None:
-        self._faults.report("hardware", f"read {source.name}", error, cycle=cycle)
+
+def _report(faults: FaultLog, cycle: int, source: Source, error: Exception) -> None:
+    faults.report("hardware", f"read {source.name}", error, cycle=cycle)
 
 
 class Sampling:
@@ -159,10 +166,14 @@ class Sampling:
 
     def finish(self, *, read: bool) -> bool:
         """Have it end, with a last reading or without; says whether it did."""
+        self.leave(read=read)
+        return self._thread.join(PATIENCE_SECONDS)
+
+    def leave(self, *, read: bool = False) -> None:
+        """Have it end whenever it comes to that."""
         if self._over.locked():
             self._read_at_end = read
             self._over.release()
-        return self._thread.join(PATIENCE_SECONDS)
 
     def take(self) -> list[Value]:
         """Return the values so far and forget them."""
