@@ -12,7 +12,8 @@ from unified_profiler._version import __version__
 from unified_profiler.schedule import Phase, Schedule, Slot, schedule
 
 if TYPE_CHECKING:
-    from unified_profiler.analysis import api_table, op_table, query, step_breakdown
+    from unified_profiler.analysis import api_table, op_table, query, step_breakdown, with_op_map
+    from unified_profiler.comparison import Diff, diff
     from unified_profiler.errors import UnifiedProfilerError
     from unified_profiler.export import write_api_calls
     from unified_profiler.model.api_names import api_name
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from unified_profiler.writing import write
 
 _HOMES = {
+    "Diff": "comparison",
     "Profiler": "profiler",
     "Run": "model.run",
     "Summary": "report",
@@ -32,17 +34,20 @@ _HOMES = {
     "UnifiedProfilerError": "errors",
     "api_name": "model.api_names",
     "api_table": "analysis",
+    "diff": "comparison",
     "op_table": "analysis",
     "query": "analysis",
     "read": "readers",
     "step_breakdown": "analysis",
     "summarise": "report",
     "trace_api": "tracing",
+    "with_op_map": "analysis",
     "write": "writing",
     "write_api_calls": "export",
 }
 
 __all__ = [
+    "Diff",
     "Phase",
     "Profiler",
     "Run",
@@ -54,6 +59,7 @@ __all__ = [
     "__version__",
     "api_name",
     "api_table",
+    "diff",
     "op_table",
     "query",
     "read",
@@ -61,6 +67,7 @@ __all__ = [
     "step_breakdown",
     "summarise",
     "trace_api",
+    "with_op_map",
     "write",
     "write_api_calls",
 ]

@@ -5,6 +5,7 @@ import pytest
 import unified_profiler
 
 PUBLIC = [
+    "Diff",
     "Phase",
     "Profiler",
     "Run",
@@ -16,6 +17,7 @@ PUBLIC = [
     "__version__",
     "api_name",
     "api_table",
+    "diff",
     "op_table",
     "query",
     "read",
@@ -23,6 +25,7 @@ PUBLIC = [
     "step_breakdown",
     "summarise",
     "trace_api",
+    "with_op_map",
     "write",
     "write_api_calls",
 ]

@@ -67,6 +67,9 @@ names: tuple[str, ...] = table.columns
 summary: up.Summary = up.summarise(trace)
 sentences: list[str] = [finding.text for finding in summary.findings]
 text: str = str(table) + str(up.step_breakdown(trace))
+found: up.Diff = up.diff(up.read("before"), trace, by="origin", threshold="5%")
+slower: list[str | None] = [row.name for row in found.rows if row.differs and row.difference_ns > 0]
+mapped: up.Run = up.with_op_map(run, Path("map.toml"))
 written: Path = up.write(trace, "trace.json.gz")
 
 try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from unified_profiler.analysis.columns import Flags, coded, ints
@@ -25,9 +27,9 @@ def op_calls(events: EventTable, *, keys: Sequence[str], regions: bool) -> pa.Ta
     by_name = "name" in keys
     tree = op_tree(events, regions=regions, merge_duplicates=by_name)
     apart = bool(_TELL_DEVICE_WORK_APART.intersection(keys))
-    shown = _shown(events, tree, regions=regions)
+    shown = shown_calls(events, tree, regions=regions)
     shown |= tree.on_device if apart else tree.on_device & (tree.launcher < 0)
-    counted = shown if by_name else _outermost(events, shown, keys)
+    counted = shown if by_name else outermost(events, shown, _groups(events, keys))
     measures = _measures(events, tree, counted)
     self_device = measures["self_device_ns"]
     measures["work_ns"] = np.where(tree.on_device, self_device, 0) if apart else self_device
@@ -36,7 +38,7 @@ def op_calls(events: EventTable, *, keys: Sequence[str], regions: bool) -> pa.Ta
     return table if shown.all() else table.filter(pa.array(shown))
 
 
-def _shown(events: EventTable, tree: OpTree, *, regions: bool) -> Flags:
+def shown_calls(events: EventTable, tree: OpTree, *, regions: bool = False) -> Flags:
     """Flag operators, collectives, copies, calls of a device's runtime and spans that the framework itself names.
 
     Spans of the user are shown on request, frames of Python never.
@@ -67,13 +69,13 @@ def _measures(events: EventTable, tree: OpTree, counted: Flags) -> dict[str, Int
     }
 
 
-def _outermost(events: EventTable, shown: Flags, keys: Sequence[str]) -> Flags:
-    """Flag the calls that do not lie within another one of their group on the same thread."""
+def outermost(events: EventTable, shown: Flags, group: Ints) -> Flags:
+    """Flag the shown calls that do not lie within another one of their group on the same thread."""
     rows = np.flatnonzero(shown)
     start = ints(events, "start_ns")[rows]
     start = start - (start.min() if len(start) else 0)  # times since the epoch leave no room for what follows
     end = start + ints(events, "duration_ns")[rows]
-    group = _groups(events, rows, [*keys, "pid", "tid"])
+    group = numbered([group[rows], *(ints(events, name)[rows] for name in ("pid", "tid"))])
     order = np.lexsort((-end, start, group))
     ahead = group[order] * (int(end.max(initial=0)) + 1)  # puts the groups one after the other on one time line
     reached = np.maximum.accumulate(end[order] + ahead)
@@ -82,12 +84,15 @@ def _outermost(events: EventTable, shown: Flags, keys: Sequence[str]) -> Flags:
     return flags
 
 
-def _groups(events: EventTable, rows: Ints, keys: Sequence[str]) -> Ints:
-    """Number the distinct combinations of keys."""
-    group = np.zeros(len(rows), np.int64)
-    for key in keys:
-        text = events.schema.field(key).type == TEXT
-        values = coded(events, key).codes if text else ints(events, key)
-        distinct, number = np.unique(values[rows], return_inverse=True)
+def _groups(events: EventTable, keys: Sequence[str]) -> Ints:
+    is_text = {key: events.schema.field(key).type == TEXT for key in keys}
+    return numbered([coded(events, key).codes if is_text[key] else ints(events, key) for key in keys])
+
+
+def numbered(columns: Sequence[npt.NDArray[Any]]) -> Ints:
+    """Number the distinct combinations of values."""
+    group = np.zeros(len(columns[0]), np.int64)
+    for values in columns:
+        distinct, number = np.unique(values, return_inverse=True)
         group = np.unique(group * len(distinct) + number, return_inverse=True)[1]
     return group

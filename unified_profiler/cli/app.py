@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from unified_profiler._version import __version__
+from unified_profiler.cli.diff import diff
 from unified_profiler.cli.doctor import doctor
 from unified_profiler.cli.export import export
 from unified_profiler.cli.query import query
@@ -81,6 +82,8 @@ def _options(
 
       unified-profiler table profile --sort-by self_cpu_time_total
 
+      unified-profiler diff torch_run mindspore_run
+
       unified-profiler export profile trace.json.gz
     """
 
@@ -92,6 +95,7 @@ app.command()(table)
 app.command()(steps)
 app.command()(export)
 app.command()(query)
+app.command()(diff)
 app.command()(view)
 app.command()(doctor)
 

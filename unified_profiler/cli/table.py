@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unified_profiler.cli.op_map import OpMapOption, mapped
 from unified_profiler.cli.output import MOST_ROWS, Format, show
 from unified_profiler.cli.steps import step_table
 from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
@@ -28,6 +29,7 @@ def table(
     cycle: CycleOption = None,
     steps: Annotated[bool, typer.Option("--steps", help="Where the time of each step went, instead.")] = False,
     api: Annotated[bool, typer.Option("--api", help="The calls of the frameworks' API, instead.")] = False,
+    op_map: OpMapOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array of objects.")] = False,
 ) -> None:
     """Print the operators of a run with counts, times, memory and FLOPs.
@@ -46,7 +48,7 @@ def table(
     """
     _check_choice(by=bool(by), steps=steps, api=api)
     with working("Reading and adding up"):
-        selected = read_selected(run, rank=rank, cycle=cycle)
+        selected = mapped(read_selected(run, rank=rank, cycle=cycle), op_map)
         if steps:
             result = step_table(selected)
         elif api:

@@ -58,8 +58,8 @@ def page(source: Source, *, language: str | None = None) -> str:
         title=summary["run"] or "unified_profiler",
         language=first,
         nonce=secrets.token_urlsafe(16),
-        style=_asset("report.css"),
-        scripts=[_asset(name) for name in SCRIPTS],
+        style=asset("report.css"),
+        scripts=[asset(name) for name in SCRIPTS],
         document=_packed(msgspec.json.encode(content)),
         plotly=_plotly(),
         texts=texts(first),
@@ -72,6 +72,12 @@ def page(source: Source, *, language: str | None = None) -> str:
     return text
 
 
+def asset(name: str, *, package: str = "unified_profiler.report") -> str:
+    """Return a style, script or template that ships in the assets of a package."""
+    folder = resources.files(package) / "assets"
+    return (folder / name).read_text(encoding="utf-8")
+
+
 def _told(kind: str, statement: dict[str, Any], language: str) -> dict[str, str]:
     text = say(f"{kind}.{statement['code']}", statement["values"], language=language)
     return {"level": statement["level"], "text": text}
@@ -80,12 +86,7 @@ def _told(kind: str, statement: dict[str, Any], language: str) -> dict[str, str]
 def _template() -> Any:
     from jinja2 import Environment, StrictUndefined
 
-    return Environment(autoescape=True, undefined=StrictUndefined).from_string(_asset("page.html.jinja"))
-
-
-def _asset(name: str) -> str:
-    folder = resources.files("unified_profiler.report") / "assets"
-    return (folder / name).read_text(encoding="utf-8")
+    return Environment(autoescape=True, undefined=StrictUndefined).from_string(asset("page.html.jinja"))
 
 
 @cache

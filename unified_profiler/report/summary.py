@@ -31,7 +31,7 @@ from unified_profiler.report.records import (
     StepsSummary,
     Summary,
 )
-from unified_profiler.report.step_times import StepTimes
+from unified_profiler.report.step_times import StepTimes, step_times
 
 MOST_ROWS = 50
 """Operators and API calls in a summary."""
@@ -81,6 +81,12 @@ def name_of(run: Run) -> str:
         return run.path.name
     named = (trace.info.run or (trace.info.source or "").rpartition("/")[2] for trace in run.traces)
     return next(filter(None, named), "")
+
+
+def steps_of(run: Run) -> StepsSummary:
+    """Return the step times of a run, recorded and not."""
+    times = step_times(run)
+    return _steps([_rank(run, steps) for steps in times], times)
 
 
 def span(run: Run) -> tuple[int | None, int | None]:

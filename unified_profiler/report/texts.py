@@ -48,6 +48,8 @@ def show(name: str, value: Value, *, language: str = "en") -> str:
         return "\u2013"  # a dash
     if name == "category":
         return texts(language)[f"category.{value}"]
+    if name == "side":
+        return texts(language)[f"diff.side.{value}"]
     if isinstance(value, str):
         return shortened(one_line(value))
     if name.endswith("_ns"):

@@ -1,0 +1,241 @@
+"""The page of a diff in a real browser: it opens alone, folds, is searched, filtered and sorted, and does no harm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import unified_profiler as up
+from unified_profiler.comparison.page import page as page_of
+from unified_profiler.testing import TraceBuilder
+
+pytestmark = pytest.mark.browser
+
+STEP_NS = 1_000_000
+HOSTILE = (
+    "<script>window.hurt = 1</script>",
+    "</script><img src=x onerror='window.hurt = 1'>",
+    "\"'><b onclick='window.hurt = 1'>bold</b>",
+    "\x00\x1b[31mred\x07\r\n\u202egnp.exe",
+    "x" * 10_000,
+)
+TORCH = (
+    ("aten::conv2d", "Conv", 30_000),
+    ("aten::bias", "Conv", 6000),
+    ("aten::mm", "MatMul", 40_000),
+    ("aten::relu", "Relu", 5000),
+    ("aten::add", "Add", 3000),
+)
+KERAS = (("Conv2D", "Conv", 90_000), ("MatMul", "MatMul", 40_100), ("Relu", "Relu", 5010), ("Sub", "Sub", 9000))
+NAMES = ".diff-table tbody tr:not([hidden]) bdi"
+
+
+def trace_of(framework: str, ops: tuple[tuple[str, str, int], ...], run: str = "run") -> up.Trace:
+    builder = TraceBuilder(run=run, frameworks={framework: "1"}, first_step=0, last_step=4)
+    for step in range(5):
+        at = step * STEP_NS
+        builder.step(step, at, STEP_NS)
+        for name, origin, took in ops:
+            columns = {"op": origin, "origin": origin, "direction": "forward", "input_shapes": origin}
+            builder.op(name, at, took, framework=framework, **columns)
+            at += took
+    return builder.build()
+
+
+def runs() -> up.Diff:
+    return up.diff(trace_of("torch", TORCH), trace_of("tensorflow", KERAS))
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Open diffs; afterwards nothing was complained of, and nothing asked for but the file."""
+    pages: list[Any] = []
+    complaints: list[str] = []
+    requests: list[str] = []
+
+    def open_it(found: up.Diff | None = None, *, language: str = "en", **options: Any) -> Any:
+        file = tmp_path / f"{len(pages)}.html"
+        file.write_text(page_of(found or runs(), language=language), encoding="utf-8")
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(file.as_uri())
+        pages.append(page)
+        return page
+
+    yield open_it
+    assert complaints == []
+    assert {url.partition(":")[0] for url in requests} <= {"file", "data"}
+    for page in pages:
+        page.context.close()
+
+
+def names(page: Any) -> list[str]:
+    found: list[str] = page.locator(NAMES).all_inner_texts()
+    return found
+
+
+def row(page: Any, name: str) -> Any:
+    return page.locator("#tree-rows tr", has=page.locator(f"bdi:text-is('{name}')"))
+
+
+def test_it_begins_with_the_rows_of_groups_that_differ(opened: Callable[..., Any]) -> None:
+    page = opened()
+    page.wait_for_selector("html[data-ready=complete]")
+    assert names(page) == [
+        "Total",
+        "convolution",
+        "Conv forward",
+        "elementwise",
+        "Sub forward",
+        "Add forward",
+        "matrix multiplication",
+        "activation",
+    ]
+
+
+def test_a_click_on_a_name_folds_and_unfolds(opened: Callable[..., Any]) -> None:
+    page = opened()
+    before = names(page)
+    button = row(page, "Conv forward").locator("button")
+    assert button.get_attribute("aria-expanded") == "false"
+    row(page, "Conv forward").locator("bdi").click()
+    assert button.get_attribute("aria-expanded") == "true"
+    assert [name for name in names(page) if name not in before] == ["Conv2D", "aten::conv2d", "aten::bias"]
+    row(page, "convolution").locator("button").click()
+    assert not {"Conv forward", "Conv2D"} & set(names(page))
+    row(page, "convolution").locator("button").click()
+    assert {"Conv forward", "Conv2D"} <= set(names(page))
+
+
+def test_rows_fold_by_keyboard(opened: Callable[..., Any]) -> None:
+    page = opened()
+    button = row(page, "activation").locator("button")
+    button.focus()
+    page.keyboard.press("Enter")
+    assert "Relu forward" in names(page)
+    assert page.get_by_role("button", name="activation", expanded=True).count() == 1
+    page.keyboard.press("Space")
+    assert "Relu forward" not in names(page)
+
+
+def test_all_rows_fold_at_once(opened: Callable[..., Any]) -> None:
+    page = opened()
+    page.click("#unfold")
+    assert page.locator("#tree-rows tr[hidden]").count() == 0
+    page.click("#fold")
+    assert page.locator("#tree-rows tr:not([hidden])").count() == page.locator("#tree-rows tr[data-level='0']").count()
+
+
+def test_searching_opens_what_is_around_and_afterwards_closes_it(opened: Callable[..., Any]) -> None:
+    page = opened()
+    before = names(page)
+    everything = page.locator("#tree-rows tr").count()
+    page.fill("#search", "CONV2D")
+    assert names(page) == ["Total", "convolution", "Conv forward", "Conv2D", "aten::conv2d"]
+    assert page.inner_text("#count") == f"4 of {everything} rows"
+    page.fill("#search", "no such operator")
+    assert names(page) == ["Total"]
+    page.fill("#search", "")
+    assert names(page) == before
+
+
+def test_only_what_differs_can_be_shown(opened: Callable[..., Any]) -> None:
+    page = opened()
+    page.click("#unfold")
+    everything = names(page)
+    page.check("#only-differs")
+    assert names(page) == [
+        *("Total", "convolution", "Conv forward", "Conv2D", "aten::conv2d", "aten::bias"),
+        *("elementwise", "Sub forward", "Sub", "Add forward", "aten::add"),
+    ]
+    assert page.inner_text("#count") == f"10 of {len(everything) - 1} rows"
+    page.uncheck("#only-differs")
+    assert names(page) == everything
+
+
+def test_a_row_of_which_only_parts_differ_is_shown_with_them(opened: Callable[..., Any]) -> None:
+    before = (("mm", "small", 5000), ("mm", "large", 10_000), ("add", "small", 9000))
+    after = (("mm", "small", 8000), ("mm", "large", 7000), ("add", "small", 9000))
+    page = opened(up.diff(trace_of("torch", before), trace_of("torch", after)))
+    page.click("#unfold")
+    page.check("#only-differs")
+    assert sorted(names(page)) == ["Total", "large", "mm", "small"]
+
+
+def test_sorting_is_within_each_level_and_keeps_parts_with_their_rows(opened: Callable[..., Any]) -> None:
+    page = opened()
+    page.click("#unfold")
+    page.click("[data-column=candidate_ns]")
+    heading = page.locator("th:has([data-column=candidate_ns])")
+    assert heading.get_attribute("aria-sort") == "descending"
+    assert names(page) == [
+        *("Total", "convolution", "Conv forward", "Conv2D", "aten::conv2d", "aten::bias"),
+        *("matrix multiplication", "MatMul forward", "MatMul", "aten::mm"),
+        *("elementwise", "Sub forward", "Sub", "Add forward", "aten::add"),
+        *("activation", "Relu forward", "Relu", "aten::relu"),
+    ]
+    page.click("[data-column=candidate_ns]")
+    assert heading.get_attribute("aria-sort") == "ascending"
+    assert names(page)[1] == "activation"
+    page.click("[data-column=name]")
+    assert heading.get_attribute("aria-sort") is None
+    groups = page.locator("#tree-rows tr[data-level='0'] bdi").all_inner_texts()
+    assert groups == sorted(groups)
+
+
+def test_hostile_names_are_only_shown(opened: Callable[..., Any]) -> None:
+    sides = [
+        trace_of(
+            "torch", tuple((name, name, scale * (place + 1)) for place, name in enumerate(HOSTILE)), run=HOSTILE[1]
+        )
+        for scale in (1000, 3000)
+    ]
+    for by in ("op", "name"):
+        page = opened(up.diff(*sides, by=by), viewport={"width": 400, "height": 800})
+        page.click("#unfold")
+        page.fill("#search", "<script>")
+        assert any(name.startswith(HOSTILE[0]) for name in names(page))
+        page.fill("#search", "")
+        page.click("[data-column=name]")
+        assert page.evaluate("window.hurt") is None
+        assert page.evaluate("document.images.length + document.querySelectorAll('b').length") == 0
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1600])
+def test_a_page_fits_the_window_and_has_its_colours(opened: Callable[..., Any], scheme: str, width: int) -> None:
+    page = opened(color_scheme=scheme, viewport={"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert is_dark(page) == (scheme == "dark")
+    page.select_option("#theme", "light" if scheme == "dark" else "dark")
+    assert is_dark(page) == (scheme == "light")
+    page.reload()
+    assert is_dark(page) == (scheme == "light")
+
+
+def is_dark(page: Any) -> bool:
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return sum(map(int, re.findall(r"\d+", background))) < 200
+
+
+def test_without_scripts_everything_can_be_read(opened: Callable[..., Any]) -> None:
+    found = runs()
+    page = opened(found, java_script_enabled=False)
+    assert "B takes" in page.inner_text("#verdict")
+    assert {part.name for group in found.rows for each in group.rows for part in each.rows} <= set(names(page))
+    assert not page.is_visible("#search")
+    assert not page.is_visible("button.fold >> nth=0")
+
+
+def test_a_chinese_page_is_chinese(opened: Callable[..., Any]) -> None:
+    page = opened(language="zh")
+    for selector in ("#overview", "#chart", "#rows", "footer", "#count"):
+        assert re.search(r"[\u4e00-\u9fff]", page.inner_text(selector)), selector

@@ -1,0 +1,148 @@
+"""A user's own map of native names to canonical operators: it comes before what the backends know."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import translate
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+
+from unified_profiler.analysis.ancestry import nearest, parent_rows
+from unified_profiler.analysis.columns import Coded, coded
+from unified_profiler.errors import ConfigurationError
+from unified_profiler.model.nesting import Ints
+from unified_profiler.model.run import Run
+from unified_profiler.model.schema import TEXT, EventTable
+from unified_profiler.model.trace import Trace
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_COLUMNS = ("op", "origin", "direction")
+_DIRECTIONS = ("forward", "backward", "update")
+
+
+@dataclass(frozen=True)
+class OpMap:
+    """What native names stand for: names or patterns with * and ?, by column. An exact name beats a pattern."""
+
+    op: Mapping[str, str]
+    origin: Mapping[str, str]
+    direction: Mapping[str, str]
+
+    @classmethod
+    def read(cls, path: Path) -> OpMap:
+        """Read a map.
+
+        Raises:
+            ConfigurationError: The file cannot be read or is no such map.
+        """
+        try:
+            sections = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            msg = f"The operator map {path} cannot be read: {error}. {_EXPECTED}"
+            raise ConfigurationError(msg) from error
+        for name, entries in sections.items():
+            _check(path, name, entries)
+        return cls(**{name: sections.get(name, {}) for name in _COLUMNS})
+
+
+_EXPECTED = (
+    'Expected TOML with any of the sections [op], [origin] and [direction], such as: [origin] "mylib::*" = "Gemm".'
+)
+
+
+def _check(path: Path, name: str, entries: Any) -> None:
+    if name not in _COLUMNS or not isinstance(entries, dict):
+        msg = f"The operator map {path} has {name!r}, which means nothing here. {_EXPECTED}"
+        raise ConfigurationError(msg)
+    for key, value in entries.items():
+        if not isinstance(value, str) or not value:
+            msg = f"The operator map {path} gives {value!r} for {key!r} in [{name}]; expected the name of an operator."
+            raise ConfigurationError(msg)
+        if name == "direction" and value not in _DIRECTIONS:
+            msg = f"The operator map {path} gives {value!r} for {key!r}; expected one of {', '.join(_DIRECTIONS)}."
+            raise ConfigurationError(msg)
+
+
+@overload
+def with_op_map(source: Trace, path: str | Path) -> Trace: ...
+
+
+@overload
+def with_op_map(source: Run, path: str | Path) -> Run: ...
+
+
+def with_op_map(source: Trace | Run, path: str | Path) -> Trace | Run:
+    """Return a Trace or a Run in which some events are other operators than the backends say.
+
+    The map is a TOML file with up to three sections. `[op]` says which operator an event is, `[origin]` which one
+    caused it and everything inside it, `[direction]` whether it is forward, backward or update, with everything
+    inside it as well. The keys are native names, as `op_table` shows them, and may hold * and ?.
+
+    Args:
+        source: A Trace or a Run.
+        path: The file.
+
+    Raises:
+        ConfigurationError: The file cannot be read or is no such map.
+    """
+    known = OpMap.read(Path(path))
+    if isinstance(source, Trace):
+        return _mapped_trace(source, known)
+    return replace(source, traces=tuple(_mapped_trace(trace, known) for trace in source.traces))
+
+
+def _mapped_trace(trace: Trace, known: OpMap) -> Trace:
+    return Trace(lambda: _mapped(trace.events, known), trace.info)
+
+
+def _mapped(events: EventTable, known: OpMap) -> EventTable:
+    names = coded(events, "name")
+    for column in _COLUMNS:
+        entries: Mapping[str, str] = getattr(known, column)
+        if entries:
+            found = _found(names, _finder(entries))
+            if column != "op":
+                found = _handed_down(events, found)
+            events = _replaced(events, column, found, [*entries.values()])
+    return events
+
+
+def _finder(entries: Mapping[str, str]) -> Callable[[str], int]:
+    """Return a function that tells which entry a name has, -1 for none."""
+    exact = {key: place for place, key in enumerate(entries)}
+    patterns = [(re.compile(translate(key)), place) for key, place in exact.items() if "*" in key or "?" in key]
+
+    def find(name: str) -> int:
+        return exact.get(name, next((place for pattern, place in patterns if pattern.match(name)), -1))
+
+    return find
+
+
+def _found(names: Coded, find: Callable[[str], int]) -> Ints:
+    return np.array([*(find(name) for name in names.values), -1], np.int64)[names.codes]
+
+
+def _handed_down(events: EventTable, found: Ints) -> Ints:
+    """Give what is inside an event the same, unless it has an entry of its own."""
+    parent = parent_rows(events)
+    owner = nearest(np.arange(len(found)), parent=parent, wanted=found >= 0)
+    return np.where(owner >= 0, found[owner], -1)
+
+
+def _replaced(events: EventTable, column: str, found: Ints, values: list[str]) -> EventTable:
+    before = coded(events, column)
+    texts = [*before.values, *values]
+    codes = np.where(found >= 0, found + len(before.values), before.codes)
+    indices = pa.array(codes.astype(np.int32), mask=codes < 0)
+    merged = pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string())).cast(pa.string()).cast(TEXT)
+    return events.set_column(events.schema.get_field_index(column), events.schema.field(column), merged)

@@ -1,0 +1,135 @@
+"""`unified-profiler diff`: two runs, set side by side."""
+
+from __future__ import annotations
+
+import webbrowser
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unified_profiler.cli.language import Language, LanguageOption
+from unified_profiler.cli.op_map import OpMapOption, mapped
+from unified_profiler.cli.traces import CycleOption, RankOption, read_selected, working
+from unified_profiler.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from unified_profiler.comparison import Diff
+
+MOST_ROWS = 60
+
+
+class DiffFormat(str, Enum):
+    """What a diff is written as."""
+
+    TABLE = "table"
+    MARKDOWN = "md"
+    JSON = "json"
+    HTML = "html"
+
+
+def diff(
+    baseline: Annotated[Path, typer.Argument(help="A run directory, a directory of runs, a file, a native trace.")],
+    candidate: Annotated[Path, typer.Argument(help="What it is compared with.")],
+    *,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="What makes a row: origin, op, name, region, module or api.",
+            show_default="origin across frameworks, else name",
+        ),
+    ] = None,
+    threshold: Annotated[str, typer.Option(help="The smallest difference that matters.")] = "5%",
+    form: Annotated[
+        DiffFormat | None,
+        typer.Option("--format", help="How it is written.", show_default="by the suffix of -o, else table"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; else it is printed.")] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    row_limit: Annotated[int, typer.Option(min=0, help="Most rows of a printed table; 0 for all.")] = MOST_ROWS,
+    op_map: OpMapOption = None,
+    rank: RankOption = None,
+    cycle: CycleOption = None,
+    language: LanguageOption = None,
+) -> None:
+    """Compare two runs: of one framework, or the same model in two.
+
+    Runs of different frameworks are compared by the operator or layer that caused the work, runs of one framework by
+    the names of their operators. What has no counterpart is listed as well.
+
+    [bold]Examples[/bold]
+
+      unified-profiler diff torch_run mindspore_run
+
+      unified-profiler diff before after --threshold 10%
+
+      unified-profiler diff before after --by region --format json
+
+      unified-profiler diff torch_run tensorflow_run -o diff.html --open
+    """
+    from unified_profiler.comparison import diff as compare
+
+    chosen = _format(form, out, open_it=open_it)
+    with working("Reading and comparing"):
+        sides = [mapped(read_selected(path, rank=rank, cycle=cycle), op_map) for path in (baseline, candidate)]
+        found = _named(compare(*sides, by=by, threshold=threshold), baseline, candidate)
+    spoken = (language or Language.ENGLISH).value
+    if chosen is DiffFormat.TABLE and out is None:
+        _print(found, row_limit or None, spoken)
+        return
+    _write(_text(found, chosen, spoken), out, open_it=open_it)
+
+
+def _format(form: DiffFormat | None, out: Path | None, *, open_it: bool) -> DiffFormat:
+    suffix = "" if out is None else out.suffix.lower().removeprefix(".")
+    chosen = form or next((each for each in DiffFormat if each.value == suffix), DiffFormat.TABLE)
+    if open_it and (chosen is not DiffFormat.HTML or out is None):
+        msg = "--open shows a page that was written: give -o with a name that ends in .html as well."
+        raise ConfigurationError(msg)
+    return chosen
+
+
+def _named(found: Diff, baseline: Path, candidate: Path) -> Diff:
+    """Call the sides as they were called on the command line."""
+    names = {"baseline": baseline, "candidate": candidate}
+    return found.model_copy(
+        update={side: getattr(found, side).model_copy(update={"name": str(path)}) for side, path in names.items()}
+    )
+
+
+def _text(found: Diff, form: DiffFormat, language: str) -> str:
+    from unified_profiler.comparison.markdown import markdown
+    from unified_profiler.comparison.page import page
+    from unified_profiler.comparison.text import as_text
+
+    if form is DiffFormat.JSON:
+        return found.model_dump_json(indent=2) + "\n"
+    if form is DiffFormat.HTML:
+        return page(found, language=language)
+    if form is DiffFormat.MARKDOWN:
+        return markdown(found, language=language)
+    return as_text(found, language=language) + "\n"
+
+
+def _write(text: str, out: Path | None, *, open_it: bool) -> None:
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    from unified_profiler.export import writing_to
+    from unified_profiler.model.storage import write_text
+
+    with writing_to(out):
+        write_text(out, text)
+    typer.echo(str(out))
+    if open_it:
+        webbrowser.open(out.absolute().as_uri())
+
+
+def _print(found: Diff, most_rows: int | None, language: str) -> None:
+    from unified_profiler.cli.output import show_table
+    from unified_profiler.comparison.text import headlines, remarks, table_of
+
+    for line in (*headlines(found, language=language), "", *remarks(found, language=language)):
+        typer.echo(line)
+    show_table(table_of(found, language=language), most_rows=most_rows)

@@ -1,0 +1,34 @@
+"""A diff as a document that any tool shows."""
+
+from __future__ import annotations
+
+from unified_profiler.comparison.records import Diff
+from unified_profiler.comparison.text import headlines, remarks, table_of
+from unified_profiler.engine.rendering import columns_of
+from unified_profiler.report.markdown_text import escaped, table
+from unified_profiler.report.texts import texts
+
+_INDENT = "\u203a"
+"""A small angle: Markdown would swallow spaces at the start of a cell."""
+
+
+def markdown(diff: Diff, *, language: str = "en") -> str:
+    """Return a diff as GitHub-flavoured Markdown."""
+    result = table_of(diff, language=language)
+    columns = columns_of(result.table, headings=result.headings, most_rows=None)
+    cells = [
+        [_indented(cell) for cell in column.cells] if column.name == "name" else column.cells for column in columns
+    ]
+    rows = list(zip(*cells, strict=True))
+    blocks = [f"# {texts(language)['diff.title']}"]
+    blocks += ["\n".join(f"- {escaped(line)}" for line in headlines(diff, language=language))]
+    blocks += [f"> {escaped(line)}" for line in remarks(diff, language=language)]
+    blocks += [table([column.heading for column in columns], rows, right_aligned=[not c.is_text for c in columns])]
+    blocks += [escaped(line) for line in result.footer]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _indented(text: str) -> str:
+    plain = text.lstrip(" ")
+    depth = (len(text) - len(plain)) // 2
+    return f"{_INDENT * depth} {plain}" if depth else plain

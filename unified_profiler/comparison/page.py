@@ -1,0 +1,174 @@
+"""The HTML page of a diff: one file that opens without a network, and reads without scripts."""
+
+from __future__ import annotations
+
+import secrets
+from functools import cache
+from typing import Any
+
+from unified_profiler._version import __version__
+from unified_profiler.comparison.levels import levels
+from unified_profiler.comparison.page_rows import Line, bars_of, by_size, lines_of, shown_name
+from unified_profiler.comparison.records import Diff, DiffRow, Measured, Side
+from unified_profiler.comparison.text import SIDES, SideName, label
+from unified_profiler.engine.rendering import format_time
+from unified_profiler.report.page import asset
+from unified_profiler.report.records import Value
+from unified_profiler.report.texts import say, show, texts, told
+
+_CONTRIBUTIONS = 3
+_PACKAGE = "unified_profiler.comparison"
+_SMALL_RATIO = 0.1
+_GIGA = 1e9
+
+
+def page(diff: Diff, *, language: str = "en") -> str:
+    """Return a diff as one self-contained page."""
+    known = texts(language)
+    rows, left_count = lines_of(diff.rows, known)
+    lines = [Line(diff.total, 0, known["diff.total"]), *rows]
+    text: str = _template().render(
+        diff=diff,
+        language=language,
+        nonce=secrets.token_urlsafe(16),
+        styles=[asset("report.css"), asset("diff.css", package=_PACKAGE)],
+        script=asset("diff.js", package=_PACKAGE),
+        texts=known,
+        title=f"{shown_name(diff.baseline.name)} | {shown_name(diff.candidate.name)}",
+        sides=[_card(name, getattr(diff, name), diff, language) for name in SIDES],
+        verdict=_verdict(diff, language),
+        notices=[(notice.level, told("diff", notice, language=language)) for notice in diff.notices],
+        contributions=[_contribution(row, language) for row in _largest(diff)],
+        grouped=_grouped(diff),
+        bars=bars_of(diff.rows, known),
+        lines=lines,
+        with_flops=any(line.has_flops for line in lines),
+        widest_ns=max((abs(line.row.difference_ns) for line in rows), default=0) or 1,
+        left_out=say("ui.diff.left_out", {"left_count": left_count}, language=language) if left_count else "",
+        made_by=say("ui.footer.made_by", {"version": __version__}, language=language),
+    )
+    return text
+
+
+def _largest(diff: Diff) -> list[DiffRow]:
+    """Return the rows which explain most of the difference, up or down."""
+    rows = [row for group in diff.rows for row in group.rows] if _grouped(diff) else diff.rows
+    return sorted((row for row in rows if row.differs), key=by_size)[:_CONTRIBUTIONS]
+
+
+def _grouped(diff: Diff) -> bool:
+    return levels(across_frameworks=diff.across_frameworks)[diff.by].grouped
+
+
+def _contribution(row: DiffRow, language: str) -> dict[str, str]:
+    words: dict[str, Value] = {"ratio": _ratio(row.ratio)}
+    for side in SIDES:
+        measured: Measured | None = getattr(row, side)
+        words[f"{side}_calls"] = None if measured is None else _calls(measured.call_count)
+    words["why"] = say(f"ui.diff.why.{_reason(row)}", words, language=language)
+    words |= {"difference": _signed(row.difference_ns), "difference_share": abs(row.difference_share)}
+    said = say("ui.diff.contribution", words, language=language)
+    return {"name": shown_name(label(row, texts(language))), "said": said}
+
+
+def _reason(row: DiffRow) -> str:
+    if row.baseline is None or row.candidate is None:
+        return "only_candidate" if row.baseline is None else "only_baseline"
+    if row.ratio is None:
+        return "seldom"
+    if not row.same_calls:
+        return "other_calls"
+    return "same_calls" if row.baseline.call_count else "no_calls"
+
+
+def _verdict(diff: Diff, language: str) -> list[str]:
+    """Return what a step of each side takes: of what is compared, and by the clock."""
+    words: dict[str, Value] = {"ratio": _ratio(diff.total.ratio)}
+    words["what"] = texts(language)[f"ui.diff.what.{diff.time}"]
+    for side in SIDES:
+        measured: Measured | None = getattr(diff.total, side)
+        words[f"{side}_ns"] = None if measured is None else measured.time_ns
+    key = "different" if diff.total.differs and diff.total.ratio else "alike"
+    said = [say(f"ui.diff.verdict.{key}", words, language=language)]
+    if diff.time != "wall":
+        said += _by_the_clock("recorded", diff.baseline.step_ns, diff.candidate.step_ns, language)
+    said += _by_the_clock("unrecorded", diff.baseline.unrecorded_step_ns, diff.candidate.unrecorded_step_ns, language)
+    return said
+
+
+def _by_the_clock(which: str, before: int | None, after: int | None, language: str) -> list[str]:
+    if not before or not after:
+        return []
+    words: dict[str, Value] = {"baseline_ns": before, "candidate_ns": after, "ratio": _ratio(after / before)}
+    return [say(f"ui.diff.verdict.{which}", words, language=language)]
+
+
+def _card(name: SideName, side: Side, diff: Diff, language: str) -> dict[str, Any]:
+    """Return what is known of a side: the two times that matter, and facts."""
+    measured: Measured | None = getattr(diff.total, name)
+    overhead = show("overhead_ratio", side.overhead_ratio)
+    if side.overhead_ratio is None and side.unrecorded_step_ns is not None:
+        overhead = texts(language)["ui.diff.side.overhead_unclear"]
+    facts = {
+        "frameworks": ", ".join(show("", f"{key} {version}".strip()) for key, version in side.frameworks.items()),
+        "step_count": show("step_count", side.step_count),
+        "ranks": ", ".join(map(str, side.ranks)) if len(side.ranks) > 1 else "",
+        "unrecorded_step_ns": show("_ns", side.unrecorded_step_ns),
+        "overhead": overhead,
+        "thread_count": show("thread_count", side.thread_count),
+        "unmatched_share": show("_share", side.unmatched_share),
+        "unnamed_share": show("_share", side.unnamed_share),
+        "outside_steps_ns": show("_ns", side.outside_steps_ns),
+    }
+    return {
+        "side": name,
+        "name": shown_name(side.name),
+        "step": show("_ns", side.step_ns),
+        "measured": measured,
+        "facts": {key: value for key, value in facts.items() if value},
+    }
+
+
+def _signed(nanoseconds: float) -> str:
+    sign = "+" if nanoseconds > 0 else "\u2212" if nanoseconds < 0 else ""  # a minus as wide as the plus
+    return sign + format_time(abs(nanoseconds))
+
+
+def _share(part: float) -> str:
+    """Return a signed part of 1; what rounds to nothing has no sign."""
+    return f"{round(part, 3) + 0.0:.1%}".replace("-", "\u2212")
+
+
+def _calls(count: float) -> str:
+    return f"{count:,.2f}".rstrip("0").rstrip(".")
+
+
+def _ratio(ratio: float | None) -> str:
+    """Return a factor; of small ones two digits, since 0.00 would say nothing."""
+    if ratio is not None and 0 < ratio < _SMALL_RATIO:
+        return f"{ratio:.2g}\u00d7"
+    return show("_ratio", ratio)
+
+
+def _spread(measured: Measured) -> str:
+    """Return half the distance of the quartiles, as part of the median."""
+    part = (measured.high_ns - measured.low_ns) / 2 / measured.time_ns if measured.time_ns else None
+    return "" if part is None else f"\u00b1{part:.0%}"
+
+
+@cache
+def _template() -> Any:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {
+        "time": format_time,
+        "signed": _signed,
+        "calls": _calls,
+        "ratio": _ratio,
+        "spread": _spread,
+        "share": _share,
+        "part": "{:.4f}".format,
+        "giga": lambda value: f"{value / _GIGA:,.2f}",
+    }
+    return environment.from_string(asset("diff.html.jinja", package=_PACKAGE))

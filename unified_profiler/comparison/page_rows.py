@@ -1,0 +1,115 @@
+"""What the page of a diff draws: lines of its table, bounded, and bars of its chart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from unified_profiler.comparison.records import DiffRow, Measured
+from unified_profiler.comparison.text import SideName, label
+from unified_profiler.engine.rendering import one_line
+from unified_profiler.report.texts import shortened
+
+MOST_ROWS = 2000
+"""More would make the page slow to open."""
+MOST_BARS = 12
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of the table."""
+
+    row: DiffRow
+    level: int
+    label: str
+    folds: bool = False
+    """Whether others stand below it."""
+
+    @property
+    def only(self) -> SideName | None:
+        """The side that has it, where the other has not."""
+        if self.row.baseline is None:
+            return "candidate"
+        return "baseline" if self.row.candidate is None else None
+
+    @property
+    def longest_ns(self) -> float:
+        """What the spreads of both sides are drawn against."""
+        return max((measured.high_ns for measured in self._measured), default=0) or 1
+
+    @property
+    def has_flops(self) -> bool:
+        """Whether anything is known of its floating-point operations."""
+        return any(measured.flops_per_s is not None for measured in self._measured)
+
+    @property
+    def _measured(self) -> list[Measured]:
+        return [measured for measured in (self.row.baseline, self.row.candidate) if measured is not None]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of the chart, which begins and ends at a part of its width."""
+
+    label: str
+    difference_ns: float
+    share: float
+    differs: bool
+    start: float
+    width: float
+
+    @property
+    def zero(self) -> float:
+        """Where neither side takes longer."""
+        return self.start if self.difference_ns > 0 else self.start + self.width
+
+
+def lines_of(rows: Sequence[DiffRow], known: dict[str, str]) -> tuple[list[Line], int]:
+    """Return the rows that are shown, each before what it consists of, and how many are left out."""
+    kept = _kept(rows)
+    return list(_lines(rows, 0, kept, known)), _count(rows) - len(kept)
+
+
+def _kept(rows: Sequence[DiffRow]) -> set[int]:
+    """Return the identities of the rows that are shown: level after level, and of the last the largest differences."""
+    kept: set[int] = set()
+    level: list[DiffRow] = list(rows)
+    while level and len(kept) < MOST_ROWS:
+        level = sorted(level, key=by_size)[: MOST_ROWS - len(kept)]
+        kept.update(map(id, level))
+        level = [below for row in level for below in row.rows]
+    return kept
+
+
+def by_size(row: DiffRow) -> tuple[bool, float]:
+    """Return what sorts rows: what differs first, and the largest difference before the others."""
+    return not row.differs, -abs(row.difference_ns)
+
+
+def _count(rows: Sequence[DiffRow]) -> int:
+    return len(rows) + sum(_count(row.rows) for row in rows)
+
+
+def _lines(rows: Sequence[DiffRow], level: int, kept: set[int], known: dict[str, str]) -> Iterator[Line]:
+    for row in rows:
+        if id(row) in kept:
+            yield Line(row, level, shown_name(label(row, known)), any(id(below) in kept for below in row.rows))
+            yield from _lines(row.rows, level + 1, kept, known)
+
+
+def bars_of(rows: Sequence[DiffRow], known: dict[str, str]) -> list[Bar]:
+    """Return bars from the largest increase to the largest decrease; small ones share the last."""
+    ordered = sorted((row for row in rows if row.difference_ns), key=lambda row: -abs(row.difference_ns))
+    large = sorted(ordered[:MOST_BARS], key=lambda row: -row.difference_ns)
+    bars = [(shown_name(label(row, known)), row.difference_ns, row.difference_share, row.differs) for row in large]
+    if small := ordered[MOST_BARS:]:
+        shares = sum(row.difference_ns for row in small), sum(row.difference_share for row in small)
+        bars.append((known["diff.more"].format(more=len(small)), *shares, any(row.differs for row in small)))
+    lowest = min((0.0, *(bar[1] for bar in bars)))
+    width = max((0.0, *(bar[1] for bar in bars))) - lowest or 1.0
+    return [Bar(*bar, start=(min(bar[1], 0.0) - lowest) / width, width=abs(bar[1]) / width) for bar in bars]
+
+
+def shown_name(text: str) -> str:
+    """Return a name of others as one line that is not too long."""
+    return shortened(one_line(text))

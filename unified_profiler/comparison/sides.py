@@ -1,0 +1,162 @@
+"""A side of a diff: the pieces of all its traces, summed up per step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from unified_profiler.comparison.keys import Key, Keys
+from unified_profiler.comparison.noise import Times, quartiles
+from unified_profiler.comparison.pieces import Pieces
+from unified_profiler.comparison.records import Measured
+from unified_profiler.model.nesting import Ints
+from unified_profiler.model.trace import Trace
+
+
+@dataclass(frozen=True)
+class Sums:
+    """One side of one row: its pieces."""
+
+    step: Ints
+    amount: Ints
+    step_count: int
+    call_count: int
+    flops: Ints
+    whole_ns: Ints
+
+    @cached_property
+    def times(self) -> Times:
+        """The time of each step, zero where the row was not in it."""
+        return np.bincount(self.step, weights=self.amount, minlength=self.step_count).astype(np.float64)
+
+    def measured(self) -> Measured:
+        """Return it as a record."""
+        low, middle, high = quartiles(self.times)
+        flops, timed = int(self.flops.sum()), int(self.whole_ns[self.flops > 0].sum())
+        return Measured(
+            call_count=self.call_count / self.step_count,
+            time_ns=middle,
+            low_ns=low,
+            high_ns=high,
+            total_ns=int(self.amount.sum()),
+            flops=flops / self.step_count if flops else None,
+            flops_per_s=flops / timed * 1e9 if flops and timed else None,
+        )
+
+
+class Gathered:
+    """The pieces of all traces of one side."""
+
+    def __init__(self, traces: Sequence[Trace], pieces: Sequence[Pieces]) -> None:
+        self.row = _joined([each.row for each in pieces])
+        self.part = _joined([each.part for each in pieces])
+        self.called = _joined([each.called for each in pieces])
+        columns = ("host_ns", "device_ns", "counted", "flops", "whole_ns")
+        self.host_ns, self.device_ns, self.counted, self.flops, self.whole_ns = (
+            np.concatenate([getattr(each, name) for each in pieces] or [np.zeros(0, np.int64)]) for name in columns
+        )
+        self.has_steps = any((each.step >= 0).any() for each in pieces)
+        self.step, self.step_count = _steps(traces, pieces, has_steps=self.has_steps)
+        self.thread_count = sum(len(np.unique(each.lane[each.host_ns > 0])) for each in pieces)
+
+
+@dataclass(frozen=True)
+class SideOfDiff:
+    """One side, measured by the time that both sides have."""
+
+    gathered: Gathered
+    row: Keys
+    """The rows that pieces belong to, folded into families where the sides need it."""
+    called: Keys
+    """The rows that count them as calls, folded alike."""
+    amount: Ints
+    """Time of each piece."""
+
+    @cached_property
+    def in_step(self) -> npt.NDArray[np.bool_]:
+        """Which pieces ran in a step."""
+        return self.gathered.step >= 0
+
+    @property
+    def total_ns(self) -> int:
+        """Time of all pieces in steps."""
+        return int(self.amount[self.in_step].sum())
+
+    @property
+    def outside_ns(self) -> int:
+        """Time of all pieces outside of steps."""
+        return int(self.amount[~self.in_step].sum())
+
+    def keys(self) -> set[Key]:
+        """Return the rows that there are in steps."""
+        return {self.row.values[code] for code in np.unique(self.row.codes[self.in_step])}
+
+    def folded(self, folded: Mapping[Key, Key]) -> SideOfDiff:
+        """Return the side with other keys for some rows."""
+        row, called = (keys.mapped(lambda key: folded.get(key, key)) for keys in (self.row, self.called))
+        return replace(self, row=row, called=called)
+
+    def time_of(self, wanted: Callable[[Key], bool]) -> int:
+        """Return the time in steps of the rows that a predicate holds for."""
+        flags = np.array([wanted(key) for key in self.row.values] or [False])
+        return int(self.amount[self.in_step & flags[self.row.codes]].sum())
+
+    def sums(self, keys: Keys, called: Keys | None = None) -> dict[Key, Sums]:
+        """Sum up by any keys.
+
+        Args:
+            keys: One for each piece.
+            called: Keys of the same sort, by which calls are counted; if not given, every piece is one.
+        """
+        calls = self._calls(called) if called is not None else {}
+        return {
+            keys.values[code]: Sums(
+                step=self.gathered.step[pieces],
+                amount=self.amount[pieces],
+                step_count=self.gathered.step_count,
+                call_count=len(pieces) if called is None else calls.get(keys.values[code], 0),
+                flops=self.gathered.flops[pieces],
+                whole_ns=self.gathered.whole_ns[pieces],
+            )
+            for code, pieces in self._by_code(keys)
+        }
+
+    def _calls(self, called: Keys) -> dict[Key, int]:
+        counts = np.bincount(
+            called.codes, weights=np.where(self.in_step, self.gathered.counted, 0), minlength=len(called.values)
+        )
+        return {key: int(count) for key, count in zip(called.values, counts.tolist(), strict=True)}
+
+    def _by_code(self, keys: Keys) -> Iterator[tuple[int, Ints]]:
+        rows = np.flatnonzero(self.in_step)
+        order = rows[np.argsort(keys.codes[rows], kind="stable")]
+        codes, starts = np.unique(keys.codes[order], return_index=True)
+        if len(order):
+            yield from zip(codes.tolist(), np.split(order, starts[1:]), strict=True)
+
+
+def _joined(parts: Sequence[Keys]) -> Keys:
+    values = [key for part in parts for key in part.values]
+    offsets = np.cumsum([0, *(len(part.values) for part in parts)])
+    codes = [part.codes + offset for part, offset in zip(parts, offsets, strict=False)]
+    return Keys(np.concatenate(codes or [np.zeros(0, np.int64)]), values).distinct()
+
+
+def _steps(traces: Sequence[Trace], pieces: Sequence[Pieces], *, has_steps: bool) -> tuple[Ints, int]:
+    """Number the steps of all ranks and cycles; where there are none at all, each trace counts as one."""
+    found, count = [], 0
+    for trace, each in zip(traces, pieces, strict=True):
+        step = each.step if has_steps else np.zeros(len(each), np.int64)
+        known = np.union1d(step[step >= 0], _recorded_steps(trace)) if has_steps else np.zeros(1, np.int64)
+        found.append(np.where(step >= 0, np.searchsorted(known, step) + count, -1))
+        count += len(known)
+    return np.concatenate(found or [np.zeros(0, np.int64)]), count
+
+
+def _recorded_steps(trace: Trace) -> Ints:
+    first, last = trace.info.first_step, trace.info.last_step
+    return np.arange(0) if first is None or last is None else np.arange(first, last + 1)

@@ -1,0 +1,174 @@
+"""A diff as people read it: who is compared, what to know first, and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from unified_profiler.comparison.levels import PYTHON_GROUP, UNNAMED
+from unified_profiler.comparison.pieces import OUTSIDE_REGIONS, PYTHON
+from unified_profiler.comparison.records import Diff, DiffRow, Measured, Side
+from unified_profiler.engine import Result
+from unified_profiler.model.html import html_paragraphs
+from unified_profiler.report.records import Value
+from unified_profiler.report.texts import say, show, texts, told
+
+SideName = Literal["baseline", "candidate"]
+SIDES: tuple[SideName, SideName] = ("baseline", "candidate")
+MOST_PARTS = 3
+"""Parts of a row that a table shows one by one; the others are in one line."""
+_GIGA = 1e9
+
+_SCHEMA = pa.schema(
+    {
+        "name": pa.string(),
+        "differs": pa.string(),
+        "baseline_calls": pa.float64(),
+        "candidate_calls": pa.float64(),
+        "same_calls": pa.string(),
+        "baseline_ns": pa.float64(),
+        "baseline_spread_share": pa.float64(),
+        "candidate_ns": pa.float64(),
+        "candidate_spread_share": pa.float64(),
+        "difference_ns": pa.float64(),
+        "ratio": pa.float64(),
+        "difference_share": pa.float64(),
+        "baseline_gflops": pa.float64(),
+        "candidate_gflops": pa.float64(),
+    }
+)
+
+
+def as_text(diff: Diff, *, language: str = "en") -> str:
+    """Return all of it as aligned text."""
+    lines = [*headlines(diff, language=language), "", *remarks(diff, language=language)]
+    return "\n".join([*lines, str(table_of(diff, language=language))])
+
+
+def as_html(diff: Diff) -> str:
+    """Return all of it as notebooks show it."""
+    lines = [*headlines(diff), *remarks(diff)]
+    return html_paragraphs(lines) + table_of(diff)._repr_html_()
+
+
+def headlines(diff: Diff, *, language: str = "en") -> list[str]:
+    """Return a line about each side."""
+    return [side_line(name, getattr(diff, name), diff, language=language) for name in SIDES]
+
+
+def remarks(diff: Diff, *, language: str = "en") -> list[str]:
+    """Return what to know before trusting the numbers."""
+    label = {level: texts(language)[f"summary.{level}"] for level in ("error", "warning", "info")}
+    return [f"{label[notice.level]} {told('diff', notice, language=language)}" for notice in diff.notices]
+
+
+def side_line(name: SideName, side: Side, diff: Diff, *, language: str = "en") -> str:
+    """Return what a side is: its name, frameworks, steps, and how much of it has a counterpart."""
+    measured: Measured | None = getattr(diff.total, name)
+    words: dict[str, Value] = {
+        "label": texts(language)[f"diff.{name}"],
+        "name": side.name,
+        "frameworks": ", ".join(f"{framework} {version}".strip() for framework, version in side.frameworks.items()),
+        "step_count": side.step_count,
+        "step_ns": side.step_ns,
+        "time_ns": None if measured is None else measured.time_ns,
+        "overhead_ratio": side.overhead_ratio,
+        "thread_count": side.thread_count,
+        "unmatched_share": side.unmatched_share,
+        "unnamed_share": side.unnamed_share,
+    }
+    return say("diff.headline", words, language=language)
+
+
+def table_of(diff: Diff, *, parts: int | None = MOST_PARTS, language: str = "en") -> Result:
+    """Return the rows as a table, those inside others indented.
+
+    Args:
+        diff: What was compared.
+        parts: The most parts to show one by one below each row that differs; None for all parts of all rows.
+        language: Of headings and of rows without a name.
+    """
+    known = texts(language)
+    records = [_record(known["diff.total"], diff.total), *_records(diff.rows, 0, parts, known)]
+    table = pa.Table.from_pylist(records, schema=_SCHEMA)
+    shown = [name for name in _SCHEMA.names if not name.endswith("_gflops") or _any(records, name)]
+    headings = {name: known[f"diff.column.{name}"] for name in shown}
+    return Result(table=table, headings=headings, footer=_footer(diff, shown, known), sorted_by="difference_ns")
+
+
+def _footer(diff: Diff, shown: Sequence[str], known: dict[str, str]) -> tuple[str, ...]:
+    threshold = show("_share", diff.threshold)
+    lines = [known[f"diff.time.{diff.time}"], known["diff.legend"].format(threshold=threshold)]
+    return (*lines, known["diff.flops"]) if "baseline_gflops" in shown else tuple(lines)
+
+
+def _records(rows: Sequence[DiffRow], depth: int, parts: int | None, known: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """Give rows and what is in them; below the last level only the largest are shown one by one."""
+    inner = depth > 0 and not any(row.rows for row in rows)
+    most = len(rows) if parts is None or not inner else parts
+    for row in rows[:most]:
+        yield _record("  " * depth + label(row, known), row)
+        if parts is None or row.differs or any(below.rows for below in row.rows):
+            yield from _records(row.rows, depth + 1, parts, known)
+    if len(rows) > most:
+        yield {"name": "  " * depth + known["diff.more"].format(more=len(rows) - most), **_summed(rows[most:])}
+
+
+def label(row: DiffRow, known: dict[str, str]) -> str:
+    """Return what a row is called."""
+    name = row.name
+    if name is None or (row.kind == "group" and name == UNNAMED):
+        name = known["diff.unnamed"]
+    elif name == PYTHON or (row.kind == "group" and name == PYTHON_GROUP):
+        name = known["diff.python"]
+    elif name == OUTSIDE_REGIONS:
+        name = known["diff.outside_regions"]
+    elif row.kind == "group":
+        name = known.get(f"category.{name}", name)
+    if row.direction is None:
+        return name
+    return f"{name} {known.get(f'diff.direction.{row.direction}', row.direction)}"
+
+
+def _record(name: str, row: DiffRow) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "name": name,
+        "differs": "*" if row.differs else "",
+        "same_calls": {None: "", True: "=", False: "\u2260"}[row.same_calls],
+        "difference_ns": row.difference_ns,
+        "ratio": row.ratio,
+        "difference_share": row.difference_share,
+    }
+    for side in SIDES:
+        record |= _of_side(side, getattr(row, side))
+    return record
+
+
+def _of_side(side: SideName, measured: Measured | None) -> dict[str, Any]:
+    if measured is None:
+        return {}
+    spread = (measured.high_ns - measured.low_ns) / 2
+    return {
+        f"{side}_calls": measured.call_count,
+        f"{side}_ns": measured.time_ns,
+        f"{side}_spread_share": spread / measured.time_ns if measured.time_ns else None,
+        f"{side}_gflops": None if measured.flops_per_s is None else measured.flops_per_s / _GIGA,
+    }
+
+
+def _summed(rows: Sequence[DiffRow]) -> dict[str, Any]:
+    """Sum up rows that are not shown one by one."""
+    found: dict[str, Any] = {"difference_ns": sum(row.difference_ns for row in rows)}
+    found["difference_share"] = sum(row.difference_share for row in rows)
+    for side in SIDES:
+        known = [measured for row in rows if (measured := getattr(row, side)) is not None]
+        if known:
+            found[f"{side}_calls"] = sum(measured.call_count for measured in known)
+            found[f"{side}_ns"] = sum(measured.time_ns for measured in known)
+    return found
+
+
+def _any(records: Sequence[dict[str, Any]], name: str) -> bool:
+    return any(record.get(name) is not None for record in records)
