@@ -7,9 +7,10 @@ then the program has imported MindSpore, and nothing is imported here.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
-from unified_profiler.errors import ConfigurationError, UsageError
+from unified_profiler.errors import ConfigurationError
+from unified_profiler.integrations._bases import completed
 from unified_profiler.integrations._driver import StepDriver
 from unified_profiler.model.records import StepSignal
 from unified_profiler.profiler import Profiler
@@ -47,7 +48,7 @@ class ProfilerCallback:
 
     def __new__(cls, *_args: Any, **_options: Any) -> Self:
         """Make an instance that is one of MindSpore's callbacks as well."""
-        return cast("Self", super().__new__(_as_callback(cls)))
+        return super().__new__(completed(cls, _callback_classes(), library="MindSpore"))
 
     def __init__(
         self,
@@ -121,13 +122,7 @@ class ProfilerCallback:
         self._driver.begin(phase)
 
 
-def _as_callback(cls: type[ProfilerCallback]) -> type[ProfilerCallback]:
-    """Return the class with MindSpore's Callback among its bases."""
+def _callback_classes() -> tuple[type[Any], ...]:
+    """Return MindSpore's Callback, if the program has imported it."""
     module = sys.modules.get("mindspore.train.callback")
-    if module is None:
-        msg = f"{cls.__name__} is a callback for MindSpore, which this program has not imported: import it first."
-        raise UsageError(msg)
-    if issubclass(cls, module.Callback):
-        return cls
-    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
-    return type(cls.__name__, (cls, module.Callback), names)
+    return () if module is None else (module.Callback,)
