@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import unified_profiler as up
-from benchmarks.figures import Figure
+from benchmarks.figures import NOBODY, Figure
 
 CALLS, ROUNDS = 1_000, 31
 
@@ -35,13 +35,21 @@ def measure() -> list[Figure]:
         _figure("mindspore.mint.add, arguments on", mindspore["on"]),
         _figure("tf.add, arguments off", tensorflow["off"], at_most=3),
         _figure("tf.add, arguments on", tensorflow["on"]),
-        Figure(name="viztracer: torch.add", value=torch["viztracer"], unit="us", note="and the function around it"),
-        Figure(name="apitimewrapper: torch.add", value=_apitimewrapper(), unit="us", note="parallel mode"),
+        _peer("viztracer", torch["viztracer"], torch["off"], "and records the function around it"),
+        _peer("apitimewrapper", _apitimewrapper(), torch["off"], "in parallel mode"),
     ]
 
 
 def _figure(name: str, value: float, at_most: float | None = None) -> Figure:
-    return Figure(name=f"trace_api: {name}", value=value, unit="us", at_most=at_most, note="added to a call")
+    note = "added to a call"
+    return Figure(name=f"trace_api: {name}", value=value, unit="µs", against=NOBODY, at_most=at_most, note=note)
+
+
+def _peer(name: str, theirs: float, ours: float, note: str) -> Figure:
+    """Set what another tracer adds to a call against what we add, arguments off."""
+    ratio = theirs / ours
+    note = f"it adds {theirs:.2f} µs to torch.add, {note}"
+    return Figure(name=f"trace_api: {name} / ours", value=ratio, unit="x", against=f"{name} (peer)", note=note)
 
 
 def _in_a_process(framework: str) -> dict[str, float]:

@@ -1,28 +1,28 @@
-"""What a benchmark returns: figures with the bound they should keep, printed as one table and kept as JSON."""
+"""What a benchmark returns: figures with the bound they should keep; and how two things are timed fairly."""
 
 from __future__ import annotations
 
-import json
-import platform
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import unified_profiler as up
+
+NOBODY = "no profiler"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A measured number and the bound it should keep."""
+    """A measured number, whom it is set against, and the bound it should keep.
+
+    "itself" stands for a cost of ours that is compared with nothing but its bound, or with another one of ours.
+    """
 
     name: str
     value: float
     unit: str
+    against: str = "itself"
     at_most: float | None = None
     at_least: float | None = None
     note: str = ""
@@ -32,6 +32,31 @@ class Figure:
         """Whether the bound is kept; a figure without one is there for orientation."""
         above = self.at_least is None or self.value >= self.at_least
         return above and (self.at_most is None or self.value <= self.at_most)
+
+    @property
+    def bound(self) -> str:
+        """The bound as a text, empty if there is none."""
+        bounds = (("≥", self.at_least), ("≤", self.at_most))
+        return ", ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the bound is kept, as a word, empty if there is none."""
+        return "" if not self.bound else "holds" if self.holds else "BROKEN"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The figures of one module, or what kept it from having any."""
+
+    name: str
+    figures: tuple[Figure, ...] = ()
+    failure: str | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the module came to its end and every bound was kept."""
+        return self.failure is None and all(figure.holds for figure in self.figures)
 
 
 def seconds(function: Callable[[], object]) -> float:
@@ -66,23 +91,3 @@ def off_against_none(step: Callable[[], object], *, steps: int) -> float:
             times = {first: seconds(first), second: seconds(second)}
             ratios.append(times[under] / times[step])
     return statistics.median(ratios)
-
-
-def show(figures: Sequence[Figure]) -> None:
-    """Print the figures."""
-    table = Table(title="unified_profiler benchmarks")
-    for column in ("figure", "value", "bound", "", "note"):
-        table.add_column(column, justify="right" if column in {"value", "bound"} else "left")
-    for figure in figures:
-        bound = "" if figure.at_most is None else f"<= {figure.at_most:g}"
-        bound = bound if figure.at_least is None else f">= {figure.at_least:g}"
-        mark = "" if not bound else "[green]holds[/]" if figure.holds else "[red]BROKEN[/]"
-        table.add_row(figure.name, f"{figure.value:.4g} {figure.unit}", bound, mark, figure.note)
-    Console().print(table)
-
-
-def save(figures: Sequence[Figure], path: Path) -> None:
-    """Keep the figures, with the machine they were measured on."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    machine = {"python": platform.python_version(), "platform": platform.platform(), "time": time.time()}
-    path.write_text(json.dumps({"machine": machine, "figures": [asdict(figure) for figure in figures]}, indent=2))

@@ -20,6 +20,7 @@ from unified_profiler.model.trace import Trace
 from unified_profiler.spi import NativeCapture
 from unified_profiler_torch.normalise import KinetoNormaliser
 
+NATIVE = "torch.profiler (native)"
 STEPS = 200
 """Steps of 50 small layers, forward and backward: 422 500 events."""
 
@@ -74,12 +75,18 @@ def against_torch(folder: Path) -> list[Figure]:
     )
     return [
         Figure(
-            name="torch's events and table / ours", value=run["theirs"] / run["ours"], unit="x", at_least=12, note=note
+            name="torch's events and table / ours",
+            value=run["theirs"] / run["ours"],
+            unit="x",
+            against=NATIVE,
+            at_least=12,
+            note=note,
         ),
         Figure(
             name="Kineto's JSON / our Parquet",
             value=run["json_bytes"] / run["parquet_bytes"],
             unit="x",
+            against=NATIVE,
             at_least=40,
             note=_megabytes(run["parquet_bytes"]),
         ),

@@ -21,7 +21,7 @@ def measure() -> list[Figure]:
     """Record a run, write its report, and open it."""
     with tempfile.TemporaryDirectory() as folder:
         profile = Path(folder) / "profile"
-        _record(profile)
+        record(profile)
         run = up.read(profile)
         events = sum(len(trace.events) for trace in run.traces)  # reads them
         page = Path(folder) / "report.html"
@@ -35,7 +35,8 @@ def measure() -> list[Figure]:
         return [*figures, *_opening(page)]
 
 
-def _record(folder: Path) -> None:
+def record(folder: Path) -> None:
+    """Record more than 400 000 events into a folder."""
     import torch
 
     torch.set_num_threads(1)
