@@ -1,7 +1,7 @@
 # Every target makes what it needs: a virtual environment in .venv, pinned dependencies, and the package itself,
 # built as a wheel and installed from it, so that tests and demonstration run what users get.
 #
-#   make demo                     profile a real training and show what came out
+#   make demo                     profile a real training in each framework, show what came out, and compare
 #   make test                     lint, types, architecture and all tests
 #   make bench                    compare with the native profilers
 #   make lint | docs | clean
@@ -40,7 +40,7 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 demo: $(INSTALLED)
-	@$(foreach framework,$(FRAMEWORK_LIST),$(BIN)/python examples/demo.py $(framework) &&) true
+	@$(BIN)/python examples/demo.py $(FRAMEWORK_LIST)
 
 test: lint $(INSTALLED) $(TEST_TOOLS) browser
 	UNIFIED_PROFILER_TEST_INSTALLED=1 $(BIN)/pytest --numprocesses 2 --dist loadfile $(PYTEST)

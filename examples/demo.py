@@ -1,5 +1,7 @@
 """The demonstration: profiles examples/train_<framework>.py without changing it, then shows what can be done with it.
 
+Several frameworks are compared in the end: the model is the same in all of them.
+
 Every command is printed before it runs, so that it can be typed again.
 """
 
@@ -23,10 +25,31 @@ QUESTION = (
 console = Console(highlight=False)
 
 
+OUTPUT = Path("demo-profile")
+
+
 def main() -> None:
-    """Show everything for one framework, named on the command line."""
-    framework = sys.argv[1] if len(sys.argv) > 1 else "torch"
-    output = Path("demo-profile") / framework
+    """Show everything for each framework that is named on the command line, then compare them."""
+    frameworks = sys.argv[1:] or ["torch"]
+    for framework in frameworks:
+        show(framework)
+    for other in frameworks[1:]:
+        compare(frameworks[0], other)
+
+
+def compare(framework: str, other: str) -> None:
+    """Set the trainings of two frameworks, which are of the same model, side by side."""
+    runs = [str(OUTPUT / name / "run") for name in (framework, other)]
+    page = str(OUTPUT / f"{framework}-{other}.html")
+    _title(f"The same model in two frameworks: {framework} and {other}")
+    _command("diff", *runs, "--row-limit", "25")
+    _command("diff", *runs, "-o", page)
+    console.print(Panel(f"Open [bold]{page}[/bold] in a browser for all of it."))
+
+
+def show(framework: str) -> None:
+    """Show everything for one framework."""
+    output = OUTPUT / framework
     shutil.rmtree(output, ignore_errors=True)
     script, quickstart = EXAMPLES / f"train_{framework}.py", EXAMPLES / f"quickstart_{framework}.py"
     run, exported, report = (str(output / name) for name in ("run", "trace.json.gz", "report.html"))
@@ -34,7 +57,7 @@ def main() -> None:
     _title("What can be recorded here")
     _command("doctor", "--output-dir", run)
     _title(f"A script as it stands: {script}")
-    _command("run", "--output-dir", run, "--record-shapes", str(script), "--", "--steps", "8")
+    _command("run", "--output-dir", run, "--active", "5", "--record-shapes", str(script), "--", "--steps", "8")
     _title("Where the time of each step went")
     _command("table", run, "--steps")
     _title("What matters, in one screen")

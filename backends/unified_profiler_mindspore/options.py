@@ -26,13 +26,28 @@ _CHOICES: dict[str, type[Enum]] = {
     "host_sys": profiler.HostSystem,
 }
 
+_AIC_METRICS = {
+    -1: "AiCoreNone",
+    0: "ArithmeticUtilization",
+    1: "PipeUtilization",
+    2: "Memory",
+    3: "MemoryL0",
+    4: "ResourceConflictRatio",
+    5: "MemoryUB",
+    6: "L2Cache",
+}
+"""What the numbers of `aicore_metrics` stood for in earlier versions."""
+
 
 def checked(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options with words replaced by MindSpore's enumerations: `"Level1"` for `ProfilerLevel.Level1`.
 
+    `hccl` and `aicore_metrics`, options of earlier versions, become what this one has in their place.
+
     Raises:
         ConfigurationError: An option does not exist, or has a value that it cannot have.
     """
+    options = _of_today(options)
     known = _arguments(profiler.profile) | _arguments(profiler._ExperimentalConfig)
     for name in options:
         if name not in known:
@@ -41,6 +56,17 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
             msg = f"MindSpore's profiler has no option {name!r}.{hint} Its options are {', '.join(sorted(known))}."
             raise ConfigurationError(msg)
     return {name: _value(name, value) for name, value in options.items()}
+
+
+def _of_today(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Translate options of earlier versions; one that is given in its new words as well is left to these."""
+    found = dict(options)
+    metrics = found.pop("aicore_metrics", None)
+    if metrics is not None:
+        found.setdefault("aic_metrics", _AIC_METRICS.get(metrics, metrics))
+    if found.pop("hccl", False):  # collectives are recorded from this level on
+        found.setdefault("profiler_level", "Level1")
+    return found
 
 
 def arguments_of_profile(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from typing import Any
 import mindspore as ms
 import pyarrow as pa
 import pytest
+from mindspore.profiler import AicoreMetrics, ProfilerLevel
 
-from unified_profiler.errors import NativeProfilerError, TraceFormatError
+from unified_profiler.errors import ConfigurationError, NativeProfilerError, TraceFormatError
 from unified_profiler.model.assembly import assemble
 from unified_profiler.spi import NativeCapture
 from unified_profiler_mindspore import native
@@ -96,6 +97,17 @@ def test_the_devices_activity_is_asked_for(
     monkeypatch.setattr(ms, "get_context", lambda _: target)
     found = DeviceDriver({}, tmp_path)._arguments["activities"]
     assert [kind.name for kind in found] == ["CPU", activity]
+
+
+def test_options_of_earlier_versions_become_those_of_today() -> None:
+    assert checked({"hccl": True, "aicore_metrics": 1}) == {
+        "profiler_level": ProfilerLevel.Level1,
+        "aic_metrics": AicoreMetrics.PipeUtilization,
+    }
+    assert checked({"hccl": False, "aicore_metrics": -1}) == {"aic_metrics": AicoreMetrics.AiCoreNone}
+    assert checked({"hccl": True, "profiler_level": "Level2"}) == {"profiler_level": ProfilerLevel.Level2}
+    with pytest.raises(ConfigurationError, match="aic_metrics"):
+        checked({"aicore_metrics": 99})
 
 
 def test_native_options_go_to_profile_or_its_config() -> None:

@@ -1,0 +1,123 @@
+"""Whoever comes from another profiler finds everything again: on its page, and in numbers that agree with one another.
+
+What each of them does is tested where it is made, by tests/unit/analysis/test_torch_parity.py (torch's tables),
+tests/backends/mindspore/test_callback.py (steps and epochs of MindSpore's Model), tests/unit/test_config.py (words of
+MS_PROFILER_OPTIONS), tests/backends/tensorflow/test_models_layout.py (the directory of the TensorFlow Models Profiler)
+and tests/unit/export/test_api_calls.py (TorchWrapper's files).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean
+
+import mindspore as ms
+import numpy as np
+import pytest
+import torch
+from mindspore import ops
+
+from unified_profiler import api_table, trace_api, write_api_calls
+
+PAGES = Path(__file__).parents[2] / "docs" / "how-to"
+WORDS = {
+    "apitimewrapper": """
+        start_hook_torch_net start_hook_net hook_inside=False hook_inside=True inside=True start_analysis end_analysis
+        count total mean min max performance.log print trace_api api_table synchronise diff
+    """,
+    "torchwrapper": """
+        TorchWrapper(config).start(fn) out_dir format json csv file_max_size 10MB 128MB file_name_spec timestamp
+        TotalTime(ms) detailedAPIName torch.optim.Adam StartTimestamp CostTime(ms) Arguments args kwargs CallNumber
+        api_name
+    """,
+    "torch-profiler": """
+        activities schedule wait warmup active repeat skip_first on_trace_ready record_shapes profile_memory with_stack
+        with_flops with_modules record_function start() stop() key_averages().table(sort_by row_limit
+        group_by_input_shape export_chrome_trace tensorboard_trace_handler
+    """,
+    "mindspore-profiler": """
+        MS_PROFILER_OPTIONS start output_path memory hccl aicore_metrics l2_cache start_profile=False start() stop()
+        analyse() ProfilerCallback(steps= by="epoch" dataset_sink_mode native_options
+    """,
+    "tensorflow-models-profiler": """
+        UNIFIED_PROFILER_LEVEL activity meta RunOptions run_metadata profiled_session step() ProfilerCallback timeline/
+        step_stats/ summary.json summary.md app_stats op_stats duration output total_bytes application framework runtime
+        hardware
+    """,
+}
+"""What each of these systems has, in its users' words."""
+
+
+def page_of(system: str) -> str:
+    return (PAGES / f"coming-from-{system}.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("system", WORDS)
+def test_the_page_has_everything_that_its_users_know(system: str) -> None:
+    assert not [word for word in WORDS[system].split() if word not in page_of(system)]
+
+
+@pytest.mark.parametrize("system", WORDS)
+def test_old_and_new_code_stand_side_by_side(system: str) -> None:
+    grids = re.findall(r'<div class="grid" markdown>\n\n(.*?)\n\n</div>', page_of(system), re.DOTALL)
+    titles = [re.findall(r'^```\w+ title="(before|now)\b.*?"', grid, re.MULTILINE) for grid in grids]
+    assert titles
+    assert all(pair == ["before", "now"] for pair in titles)
+
+
+# --- the log of apitimewrapper and the files of TorchWrapper, from one real program -----------------------------------
+
+
+def in_torch() -> None:
+    x = torch.ones(4, 16)
+    for _ in range(3):
+        torch.nn.functional.relu(x).sum() + 1
+    torch.nn.functional.relu(x)
+
+
+def in_mindspore() -> None:
+    x = ms.Tensor(np.ones((4, 16), np.float32))
+    for _ in range(3):
+        ops.relu(x).sum() + 1
+    ops.relu(x)
+
+
+COUNTS = {
+    in_torch: {"torch.ones": 1, "torch.nn.functional.relu": 4, "torch.Tensor.sum": 3, "torch.Tensor.__add__": 3},
+    in_mindspore: {"mindspore.ops.relu": 4, "mindspore.Tensor.sum": 3, "mindspore.Tensor.__add__": 3},
+}
+
+
+@pytest.mark.parametrize("program", COUNTS)
+def test_the_table_is_what_the_single_calls_add_up_to(program: Callable[[], None], tmp_path: Path) -> None:
+    with trace_api(backend=program.__name__.removeprefix("in_")) as tracer:
+        program()
+    paths = write_api_calls(tracer.run, tmp_path, format="json", file_max_size="1KB")
+    assert len(paths) > 1
+    costs: dict[str, list[float]] = {}
+    for tree in (json.loads(path.read_text()) for path in paths):
+        for name, calls in tree.items():
+            costs.setdefault(name, []).extend(call["CostTime(ms)"] for key, call in calls.items() if key.isdigit())
+    rows = {row.name: row for row in api_table(tracer.run)}
+    assert {name: len(found) for name, found in costs.items()} == COUNTS[program]
+    for name, found in costs.items():
+        row = rows[name]
+        expected = (len(found), sum(found), mean(found), min(found), max(found))
+        measured = (row.call_count, row.total_ns / 1e6, row.mean_ns / 1e6, row.min_ns / 1e6, row.max_ns / 1e6)
+        assert measured == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("program", COUNTS)
+def test_the_log_has_a_line_for_each_call(program: Callable[[], None], caplog: pytest.LogCaptureFixture) -> None:
+    with (
+        caplog.at_level(logging.DEBUG, "unified_profiler.api"),
+        trace_api(backend=program.__name__.removeprefix("in_")),
+    ):
+        program()
+    names = [line.split()[0] for line in caplog.messages]
+    assert {name: names.count(name) for name in names} == COUNTS[program]
+    assert all(re.fullmatch(r"\S+ \d+\.\d us", line) for line in caplog.messages)

@@ -1,0 +1,219 @@
+"""Every example of the documentation runs: a page is executed from top to bottom, in a directory of its own.
+
+| fence | what is done with it |
+|---|---|
+| `python` | executed, whatever its title; a page's blocks share their names |
+| `python title="train.py"` | saved under that name instead |
+| `console` | each line is run as a command, and has to succeed |
+| `json`, `toml` | must be valid; entry points in it are known from then on |
+| `py title="before: ..."` | what people come from: must be Python, is not executed |
+| `text` | output and drawings: nothing |
+
+A command may name what the page has not made: a training (train.py, script.py, package.train), recorded runs of two
+ranks (profile, before, after) and a trace of torch's (kineto.pt.trace.json.gz) are there for all.
+"""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import unified_profiler as up
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "backends" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^( *)```(\w*)(?: title=\"(.*?)\")?\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+NOT_RUN = ("make ", "pip install ", "ssh ", "torchrun ")
+"""Commands that need a network, another machine or minutes; torchrun is in tests/backends/torch/test_ranks.py."""
+LOOKS_LIKE_AN_EXAMPLE = re.compile(r"^(unified-profiler|python|pip|import|from \w+ import) ", re.MULTILINE)
+FAILS_ON_PURPOSE = {"docs/reference/errors.md"}
+FRAMEWORKS = {"mindspore": "mindspore", "tensorflow": "tensorflow|keras|tf[.]", "torch": "torch|lightning|transformers"}
+"""What code names that uses a framework; where nothing does, it is not to be recorded, though imported before."""
+TRAINING = """\
+import torch
+
+model = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(8):
+    model(torch.randn(16, 64)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+Run = Callable[[str, Path], str]
+
+
+class Block(NamedTuple):
+    kind: str
+    title: str
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    found = FENCE.findall(page.read_text(encoding="utf-8"))
+    return [Block(kind, title, textwrap.dedent(text)) for _, kind, title, text in found]
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+# --- commands -----------------------------------------------------------------------------------------------------
+
+
+class Commands:
+    """Runs commands in forks of one warm process."""
+
+    def __init__(self, standing: Path) -> None:
+        self.standing = standing
+        command = [sys.executable, str(Path(__file__).with_name("warm_python.py"))]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self, command: str, folder: Path) -> str:
+        """Run it, say what it printed; it has to succeed, and may not speak of a failure."""
+        variables, argv = taken_apart(command)
+        for word in argv:
+            self._provide(word.partition(".")[0] if "-m" in argv else word, folder)
+        output = folder / f".output-{len(list(folder.glob('.output-*')))}"
+        environment = {"BROWSER": "true", "KINETO_LOG_LEVEL": "6", **variables}
+        task = {"argv": argv, "cwd": str(folder), "env": environment, "output": str(output)}
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(task) + "\n")
+        self.process.stdin.flush()
+        child = int(self._answer())
+        if argv[1] == "view":
+            interrupt(child, output)
+        status, said = self._answer(), output.read_text(encoding="utf-8")
+        assert status == "0", f"{command}\n{said}"
+        assert not re.search(r"\bfailed\b", said), f"{command}\n{said}"
+        return said
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def _provide(self, word: str, folder: Path) -> None:
+        source, target = self.standing / word, folder / word
+        if "/" in word or not word or not source.exists() or target.exists():
+            return
+        if source.is_dir():
+            shutil.copytree(source, target)
+        else:
+            shutil.copy(source, target)
+
+
+def taken_apart(command: str) -> tuple[dict[str, str], list[str]]:
+    words = shlex.split(command, comments=True)
+    count = next(i for i, word in enumerate(words) if not re.match(r"[A-Z_]+=", word))
+    return dict(word.split("=", 1) for word in words[:count]), words[count:]
+
+
+def interrupt(child: int, output: Path) -> None:
+    """Press Ctrl-C as soon as the command says that this ends it."""
+    while not output.exists() or "Ctrl-C" not in output.read_text(encoding="utf-8"):
+        os.kill(child, 0)  # raises if it has ended by itself
+        time.sleep(0.02)
+    os.kill(child, signal.SIGINT)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """Run a command in a directory, with what is there for all."""
+    standing = tmp_path_factory.mktemp("standing")
+    for name in ("train.py", "script.py", "package/train.py"):
+        (standing / name).parent.mkdir(exist_ok=True)
+        (standing / name).write_text(TRAINING)
+    golden = ROOT / "tests" / "golden" / "kineto" / "cpu_only_rank34.json.gz"
+    shutil.copy(golden, standing / "kineto.pt.trace.json.gz")
+    commands = Commands(standing)
+    try:
+        for rank in (0, 1):
+            job = f"RANK={rank} WORLD_SIZE=2 LOCAL_RANK={rank} TORCHELASTIC_RUN_ID=example"
+            commands.run(f"{job} unified-profiler run --api --with-modules --record-shapes train.py", standing)
+        for name in ("before", "after"):
+            shutil.copytree(standing / "profile", standing / name)
+        yield commands.run
+    finally:
+        commands.process.communicate()
+        assert commands.process.returncode == 0
+
+
+# --- pages --------------------------------------------------------------------------------------------------------
+
+
+def execute(block: Block, name: str, namespace: dict[str, Any], run: Run, folder: Path) -> None:
+    match block:
+        case Block("python", title, text) if title.endswith(".py"):
+            (folder / title).write_text(text, encoding="utf-8")
+        case Block("python", _, text):
+            exec(compile(text, name, "exec", dont_inherit=True), namespace)  # noqa: S102  our own documentation
+        case Block("console", "", text):
+            for line in text.replace("\\\n", "").splitlines():
+                if not line.startswith(NOT_RUN):
+                    run(line, folder)
+        case Block("json", _, text):
+            json.loads(text)
+        case Block("toml", _, text):
+            make_known(tomllib.loads(text), folder)
+        case Block("py", title, text):
+            assert title.startswith("before")
+            compile(text, name, "exec", dont_inherit=True)
+        case Block("text", _, text):
+            assert not LOOKS_LIKE_AN_EXAMPLE.search(text)
+        case _:
+            pytest.fail(f"{name} has a block of a kind that nothing checks: {block.kind} {block.title}")
+
+
+def make_known(project: dict[str, Any], folder: Path) -> None:
+    """Do for the entry points of a project what its installation would do."""
+    groups = project.get("project", {}).get("entry-points", {})
+    if not groups:
+        return
+    info = folder / "example-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: example\nVersion: 1.0\n")
+    points = configparser.ConfigParser()
+    points.read_dict(groups)
+    with (info / "entry_points.txt").open("w") as file:
+        points.write(file)
+
+
+@pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning")  # torch's own profiler, which we show
+@pytest.mark.parametrize("name", [name_of(page) for page in PAGES if blocks(page)])
+def test_the_examples_of_a_page_run(name: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "pyproject.toml").touch()  # so that no settings file above is taken
+    page = blocks(ROOT / name)
+    for framework, words in FRAMEWORKS.items():
+        if not any(re.search(words, block.text) for block in page):
+            monkeypatch.delitem(sys.modules, framework, raising=False)
+    namespace: dict[str, Any] = {"__name__": "example"}
+    for block in page:
+        execute(block, name, namespace, run, tmp_path)
+    profilers = [value for value in namespace.values() if isinstance(value, up.Profiler)]
+    assert name in FAILS_ON_PURPOSE or not [failure for prof in profilers for failure in prof.failures]
+
+
+@pytest.mark.parametrize("name", [name_of(page) for page in PAGES])
+def test_no_fence_is_overlooked(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert len(re.findall(r"^ *```", text, re.MULTILINE)) == 2 * len(blocks(ROOT / name))
