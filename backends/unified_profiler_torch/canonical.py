@@ -1,18 +1,12 @@
 """Canonical operators of torch events: what each is (`op`), what caused it (`origin`) and in which direction.
 
-Names are looked up once per distinct name in canonical_ops.toml; the rest is handed down the tree of events.
+Names are looked up once per distinct name, in canonical_table.py; the rest is handed down the tree of events.
 """
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import translate
-from functools import cache
-from importlib.resources import files
-from typing import Any
 
 import numpy as np
 
@@ -20,14 +14,9 @@ from unified_profiler.model.columns import Index
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.tree import Flags, Tree
 from unified_profiler_torch.args import MISSING
+from unified_profiler_torch.canonical_table import BACKWARD, DIRECTIONS, FORWARD, UPDATE, lookup
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-DIRECTIONS = ("forward", "backward", "update")
-_FORWARD, _BACKWARD, _UPDATE = range(3)
+__all__ = ["DIRECTIONS", "Canonical", "canonicalise"]
 
 
 @dataclass(frozen=True)
@@ -45,57 +34,15 @@ class Canonical:
         self.origin[rows], self.direction[rows] = self.origin[launches], self.direction[launches]
 
 
-class Table:
-    """Names and patterns of one section of the file."""
-
-    def __init__(self, entries: Mapping[str, str]) -> None:
-        self._exact = entries
-        self._patterns = [(re.compile(translate(key)), op) for key, op in entries.items() if "*" in key or "?" in key]
-
-    def find(self, name: str) -> str | None:
-        """Return the operator of a name; an exact entry beats a pattern."""
-        if name in self._exact:
-            return self._exact[name]
-        return next((op for pattern, op in self._patterns if pattern.match(name)), None)
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """The whole file, ready to be asked."""
-
-    kernel: Table
-    composite: Table
-    autograd: Table
-    optimizer: Table
-    backward: re.Pattern[str]
-    update: re.Pattern[str]
-    zero_grad: re.Pattern[str]
-
-    def marks(self, name: str) -> tuple[int, str | None] | None:
-        """Return direction and operator of a name that begins something else than forward work."""
-        if found := self.backward.match(name):
-            return _BACKWARD, self.autograd.find(re.sub(r"Backward\d*$", "", found["node"].split("::")[-1]))
-        if found := self.update.match(name):
-            return _UPDATE, self.optimizer.find(found["class"])
-        return (_UPDATE, "x:ZeroGrad") if self.zero_grad.match(name) else None
-
-
-@cache
-def lookup() -> Lookup:
-    """Read canonical_ops.toml, once."""
-    text = (files("unified_profiler_torch") / "canonical_ops.toml").read_text(encoding="utf-8")
-    sections: dict[str, dict[str, Any]] = tomllib.loads(text)
-    return Lookup(
-        kernel=Table(sections["kernel"]),
-        composite=Table(sections["composite"]),
-        autograd=Table(sections["autograd"]),
-        optimizer=Table(sections["optimizer"]),
-        **{name: re.compile(pattern) for name, pattern in sections["direction"].items()},
-    )
-
-
-def canonicalise(tree: Tree, names: Ints, texts: Sequence[str], is_op: Flags, sequence: Ints, start: Ints) -> Canonical:
+def canonicalise(
+    tree: Tree, names: Ints, texts: Sequence[str], is_op: Flags, sequence: Ints, start: Ints, lane: Ints
+) -> Canonical:
     """Find op, origin and direction of every event.
+
+    The origin of a forward event is the outermost composite that encloses it, else the outermost operator with a name.
+    What only brings tensors into the layout that an attention takes, or out of the one it gives, belongs to it.
+    Everything in an autograd node has the origin of the forward operator that made the node, everything in an
+    optimizer that optimizer. What a node of unknown origin calls is its own origin, as in forward.
 
     Args:
         tree: How the events nest.
@@ -104,38 +51,83 @@ def canonicalise(tree: Tree, names: Ints, texts: Sequence[str], is_op: Flags, se
         is_op: Which events are operators or torch's own annotations; other names mean nothing here.
         sequence: Sequence numbers, `MISSING` for none.
         start: Start times.
+        lane: Numbers of threads.
     """
     by_name = _ByName.of(texts, np.bincount(names[is_op], minlength=len(texts)) > 0)
-    at = np.where(is_op, names, len(texts))
-    marker = tree.inherit(np.where(by_name.mark[at] >= 0, np.arange(len(names)), -1), outermost=False)
-    marked = marker >= 0
-    direction = np.where(marked, by_name.mark[at[marker]], _FORWARD)
-    forward = np.where(marked, -1, by_name.composite[at])
-    fallback = np.where(marked, -1, by_name.kernel[at])
-    origin = tree.inherit(forward, outermost=True)
-    origin = np.where(origin >= 0, origin, tree.inherit(fallback, outermost=True))
-    cause = np.full(len(names), -1, np.int64)
-    nodes = np.flatnonzero(marker == np.arange(len(names)))
-    cause[nodes] = by_name.mark_op[at[nodes]]
-    _join_by_sequence(
-        cause, nodes[direction[nodes] == _BACKWARD], np.flatnonzero(~marked & is_op), origin, sequence, start
-    )
-    origin = np.where(marked, cause[marker], origin)
-    op = np.where(marker == np.arange(len(names)), by_name.own_op[at], by_name.kernel[at])
-    return Canonical(list(by_name.ops), op, origin, direction)
+    at, rows = np.where(is_op, names, len(texts)), np.arange(len(names))
+    marker = tree.inherit(np.where(by_name.mark[at] >= 0, rows, -1), outermost=False)
+    marked, is_marker = marker >= 0, marker == rows
+    direction = np.where(marked, by_name.mark[at[marker]], FORWARD)
+    forward = _outermost(tree, by_name, at, ~marked)
+    forward = _with_layouts(tree, by_name.ops, np.where(marked, -1, forward), forward, start, lane)
+    cause = np.where(is_marker, by_name.cause[at], -1)
+    joined = _Join(by_name.stem[at], sequence, start)
+    nodes = np.flatnonzero(is_marker & (direction == BACKWARD))
+    node, operator = joined.pairs(nodes, np.flatnonzero(~marked & is_op & (forward >= 0)))
+    cause[node] = forward[operator]
+    caused = np.where(marked, cause[marker], -1)
+    origin = np.where(marked, caused, forward)
+    if (unknown := marked & (caused < 0)).any():
+        origin[unknown] = _outermost(tree, by_name, at, marked & ~by_name.is_plumbing[at])[unknown]
+    return Canonical(list(by_name.ops), np.where(is_marker, by_name.own_op[at], by_name.kernel[at]), origin, direction)
 
 
-def _join_by_sequence(cause: Ints, nodes: Ints, candidates: Ints, origin: Ints, sequence: Ints, start: Ints) -> None:
-    """Give each autograd node the origin of the last forward operator with its sequence number, if there is one."""
-    candidates = candidates[sequence[candidates] != MISSING]
-    nodes = nodes[sequence[nodes] != MISSING]
-    if not len(candidates) or not len(nodes):
-        return
-    candidates = candidates[np.lexsort((start[candidates], sequence[candidates]))]
-    keys = sequence[candidates]
-    last = np.searchsorted(keys, sequence[nodes], side="right") - 1
-    known = (last >= 0) & (keys[last] == sequence[nodes]) & (origin[candidates[last]] >= 0)
-    cause[nodes[known]] = origin[candidates[last[known]]]
+def _outermost(tree: Tree, by_name: _ByName, at: Ints, wanted: Flags) -> Ints:
+    """Return the operator of the outermost wanted composite, else of the outermost wanted operator, of each event."""
+    composite = tree.inherit(np.where(wanted, by_name.composite[at], -1), outermost=True)
+    return np.where(composite >= 0, composite, tree.inherit(np.where(wanted, by_name.kernel[at], -1), outermost=True))
+
+
+def _with_layouts(tree: Tree, ops: Index, own: Ints, forward: Ints, start: Ints, lane: Ints) -> Ints:
+    """Give changes of layout the origin of what they directly precede or follow, with nothing else between."""
+    for owner, layouts in lookup().beside.items():
+        if owner in ops and len(tops := np.flatnonzero((own >= 0) & ((tree.parent < 0) | (own[tree.parent] < 0)))):
+            tops = tops[np.lexsort((start[tops], lane[tops]))]
+            chosen = _beside(own[tops], lane[tops], ops[owner], [ops[name] for name in layouts if name in ops])
+            above = np.full(len(own), -1, np.int64)
+            above[tops[chosen]] = ops[owner]
+            above = tree.inherit(above, outermost=True)
+            forward = np.where(above >= 0, above, forward)
+    return forward
+
+
+def _beside(origin: Ints, lane: Ints, owner: int, layouts: Sequence[int]) -> Flags:
+    """Flag the layouts between which and an owner there are only layouts; operators are in the order they ran in."""
+    layout, places = np.isin(origin, layouts), np.arange(len(origin))
+    before = np.maximum.accumulate(np.where(layout, -1, places))
+    after = np.minimum.accumulate(np.where(layout, len(origin), places)[::-1])[::-1]
+    flags = np.zeros(len(origin), np.bool_)
+    for place, known in ((before, before >= 0), (after, after < len(origin))):
+        other = np.where(known, place, 0)
+        flags |= known & (origin[other] == owner) & (lane[other] == lane)
+    return flags & layout
+
+
+@dataclass(frozen=True)
+class _Join:
+    """Finds the forward operators of autograd nodes.
+
+    An operator carries the number that the next node gets, so that it is the last one with this number. Every thread
+    counts for itself: a pair of which the names do not fit either comes from different threads.
+    """
+
+    stem: Ints
+    sequence: Ints
+    start: Ints
+
+    def pairs(self, nodes: Ints, operators: Ints) -> tuple[Ints, Ints]:
+        """Return nodes and their forward operators; nodes without one are left out."""
+        operators = operators[self.sequence[operators] != MISSING]
+        nodes = nodes[self.sequence[nodes] != MISSING]
+        if not len(operators) or not len(nodes):
+            return nodes[:0], operators[:0]
+        operators = operators[np.lexsort((self.start[operators], self.sequence[operators]))]
+        keys = self.sequence[operators]
+        last = np.searchsorted(keys, self.sequence[nodes], side="right") - 1
+        found = operators[last]
+        called_alike = (self.stem[nodes] < 0) | (self.stem[found] == self.stem[nodes])
+        fits = (last >= 0) & (keys[last] == self.sequence[nodes]) & called_alike
+        return nodes[fits], found[fits]
 
 
 @dataclass(frozen=True)
@@ -145,23 +137,28 @@ class _ByName:
     ops: Index
     kernel: Ints
     composite: Ints
-    mark: Ints
-    mark_op: Ints
+    cause: Ints
+    """What a node of that name is the gradient of, or which optimizer it is."""
     own_op: Ints
+    mark: Ints
+    """The direction that begins with it."""
+    is_plumbing: Flags
+    """Names of the engine itself, which are nobody's origin."""
+    stem: Ints
+    """What an operator and the node of its gradient have in common, -1 for nodes of any operator."""
 
     @classmethod
     def of(cls, texts: Sequence[str], used: Flags) -> _ByName:
         """Look up the names that are used."""
-        ops, table = Index(), lookup()
-        columns = np.full((5, len(texts) + 1), -1, np.int64)
+        ops, stems, table = Index(), Index(), lookup()
+        columns = np.full((7, len(texts) + 1), -1, np.int64)
         for number in np.flatnonzero(used).tolist():
             name = texts[number]
-            kernel, composite = table.kernel.find(name), table.composite.find(name)
-            mark, mark_op = table.marks(name) or (-1, None)
-            own = mark_op if mark == _UPDATE else kernel
-            columns[:, number] = (
-                *(-1 if op is None else ops[op] for op in (kernel, composite)),
-                mark,
-                *(-1 if op is None else ops[op] for op in (mark_op, own)),
-            )
-        return cls(ops, *columns)
+            kernel, composite = table.kernel(name), table.composite.find(name)
+            direction, cause = table.marks(name) or (-1, None)
+            own = cause if direction == UPDATE else kernel
+            found = [-1 if op is None else ops[op] for op in (kernel, composite, cause, own)]
+            stem = table.stem(name)
+            columns[:, number] = *found, direction, kernel == "x:Dispatch", -1 if stem is None else stems[stem]
+        kernels, composites, causes, own_ops, marks, is_plumbing, stem_of = columns
+        return cls(ops, kernels, composites, causes, own_ops, marks, is_plumbing == 1, stem_of)

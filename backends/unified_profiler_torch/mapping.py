@@ -18,7 +18,7 @@ from unified_profiler_torch.args import COLUMN_INPUTS, INPUTS, MISSING
 from unified_profiler_torch.canonical import DIRECTIONS, canonicalise
 from unified_profiler_torch.categories import DEVICE_TYPES, NameClass, accelerator, classify_name, meaning, step_number
 from unified_profiler_torch.columns import nanoseconds, numbers
-from unified_profiler_torch.flops import flops_of
+from unified_profiler_torch.flops import counted_twice, flops_of
 from unified_profiler_torch.frames import cutting_frames
 from unified_profiler_torch.kineto import Header
 from unified_profiler_torch.lanes import lane_numbers, thread_names
@@ -189,7 +189,8 @@ class Mapping:
 
     def _canonical(self) -> dict[str, Any]:
         is_op = (self.meanings[0] == list(Layer).index(Layer.FRAMEWORK)) & ~self.on_device
-        found = canonicalise(self.tree, self.name, self.names, is_op, self.rows.column("sequence_id"), self.start)
+        sequence = self.rows.column("sequence_id")
+        found = canonicalise(self.tree, self.name, self.names, is_op, sequence, self.start, self.tid)
         plain = ~is_op & ~self.on_device & ~self._is_launch(is_op)
         found.origin[plain] = found.direction[plain] = -1
         found.follow(*self._launches())
@@ -246,7 +247,8 @@ class Mapping:
         codes, distinct = encode(self.name * width + inputs + 1)
         pairs = [divmod(key, width) for key in distinct.tolist()]
         found = [flops_of(self.names[name], shapes[key], concrete[key]) for name, key in pairs]
-        return numbers(np.array([MISSING if f is None else f for f in found], np.int64)[codes])
+        flops = np.array([MISSING if f is None else f for f in found], np.int64)[codes]
+        return numbers(np.where(counted_twice(flops, self.name, self.names, self.tree), MISSING, flops))
 
     def _stacks(self) -> dict[str, Any]:
         """Return the Python frames and modules that enclose each operator, where frames were recorded."""

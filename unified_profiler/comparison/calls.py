@@ -20,12 +20,13 @@ def count_calls(events: EventTable, shown: Flags, rows: Keys) -> Ints:
     """Return 1 for one event of each call, else 0.
 
     Operators that nest, as in PyTorch, are a call where they lie in no other of the same row; and all gradients of one
-    forward call are one call. In graphs, where pieces lie side by side, it is what `_calls_in_graphs` finds.
+    forward call are one call. In graphs, where pieces lie side by side, it is what `_calls_in_graphs` finds. Where some
+    calls are of the row's own operator, others, such as changes of layout for it, are pieces and no calls.
     """
     calls = outermost(events, shown, rows.codes)
     parent = parent_rows(events)
     flat = calls & _flat(events, shown, parent)
-    nested = calls & ~flat
+    nested = _own_calls(events, calls & ~flat, rows)
     counted = _first_of_gradient(events, nested, rows, parent) if nested.any() else nested
     if flat.any():
         counted |= _calls_in_graphs(events, flat, rows)
@@ -44,6 +45,8 @@ def _first_of_gradient(events: EventTable, calls: Flags, rows: Keys, parent: Int
     known = (last >= 0) & (sequence[forward[last]] == sequence[gradients])
     gradients = gradients[known]
     call = nearest(forward[last[known]], parent=parent, wanted=calls)
+    calls = calls.copy()
+    calls[gradients[call < 0]] = False  # of a piece
     return _first(calls, gradients[call >= 0], np.stack([rows.codes[gradients], call])[:, call >= 0])
 
 
@@ -57,8 +60,7 @@ def _calls_in_graphs(events: EventTable, flat: Flags, rows: Keys) -> Flags:
     module, direction = coded(events, "module").codes, coded(events, "direction")
     update, backward = (direction.where(way.__eq__) for way in ("update", "backward"))
     own = flat & _own_operator(events, rows)
-    with_own = np.bincount(rows.codes, weights=own, minlength=len(rows.values)) > 0
-    counted = flat & (own | update | ~with_own[rows.codes])
+    counted = _own_calls(events, flat, rows) | (flat & update)
     scope = np.where(update, -1, module)
     keys = np.stack([rows.codes, ints(events, "step"), scope])
     repeated = counted & own & ~update & ((module >= 0) != backward)
@@ -77,6 +79,13 @@ def _most_frequent(calls: Flags, pieces: Ints, keys: Ints, name: Codes) -> Flags
     counted = calls.copy()
     counted[pieces] = np.isin(kind.reshape(-1), chosen)
     return counted
+
+
+def _own_calls(events: EventTable, calls: Flags, rows: Keys) -> Flags:
+    """Of each row keep the calls of its own operator, if there are any."""
+    own = calls & _own_operator(events, rows)
+    with_own = np.bincount(rows.codes, weights=own, minlength=len(rows.values)) > 0
+    return calls & (own | ~with_own[rows.codes])
 
 
 def _own_operator(events: EventTable, rows: Keys) -> Flags:

@@ -139,9 +139,9 @@ def test_self_memory_is_equal(both: Any) -> None:
     assert {name: ours[name].self_memory for name in torchs} == expected
 
 
-def test_flops_are_equal(both: Any) -> None:
+def test_flops_are_equal_where_torch_counts_them(both: Any) -> None:
     torchs, ours = both
-    assert {name: ours[name].flops for name in torchs} == {name: mine.flops for name, mine in torchs.items()}
-    assert {"aten::conv2d", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::mul", "aten::add"} <= {
-        name for name, mine in ours.items() if mine.flops
-    }
+    counted = {name: mine.flops for name, mine in torchs.items() if mine.flops}
+    assert {name: ours[name].flops for name in counted} == counted
+    assert {"aten::conv2d", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::mul", "aten::add"} <= counted.keys()
+    assert {name for name, mine in ours.items() if mine.flops} - counted.keys() == {"aten::convolution_backward"}

@@ -58,6 +58,17 @@ def test_the_gradients_of_one_forward_call_are_one_call() -> None:
     assert calls(builder) == {("Gemm", "forward"): 2.0, ("Gemm", "backward"): 2.0}
 
 
+def test_changes_of_layout_for_an_operator_are_no_calls_of_it_nor_are_their_gradients() -> None:
+    builder = nested()
+    builder.op("aten::transpose", 0, 10, **forward("Attention", op="Transpose", sequence_id=1))
+    builder.op("aten::scaled_dot_product_attention", 100, 100, **forward("Attention"))
+    builder.op("aten::_scaled_dot_product", 110, 50, **forward("Attention", sequence_id=2))
+    for at, number in ((5000, 2), (5200, 1)):
+        gradient = {"origin": "Attention", "direction": "backward", "sequence_id": number}
+        builder.op("autograd::engine::evaluate_function", at, 100, **gradient)
+    assert calls(builder) == {("Attention", "forward"): 1.0, ("Attention", "backward"): 1.0}
+
+
 def test_the_pieces_of_a_layer_in_a_graph_are_one_call() -> None:
     graph = Graph()
     for layer in ("bn_1", "bn_2"):
