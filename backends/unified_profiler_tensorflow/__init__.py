@@ -20,7 +20,7 @@ class TensorFlowBackend:
     name: str = "tensorflow"
     framework: str = "tensorflow"
     capabilities: frozenset[Capability] = frozenset(
-        {Capability.SHAPES, Capability.MEMORY, Capability.STACKS, Capability.DEVICE_EVENTS}
+        {Capability.SHAPES, Capability.MEMORY, Capability.STACKS, Capability.FLOPS, Capability.DEVICE_EVENTS}
     )
 
     def recorder(self, options: RecordOptions, workdir: Path) -> Recorder:

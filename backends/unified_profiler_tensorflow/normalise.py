@@ -18,9 +18,11 @@ from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.schema import EventTable, empty_table
 from unified_profiler.spi import NativeCapture
 from unified_profiler_tensorflow import run_metadata, timeline
+from unified_profiler_tensorflow.live_objects import read_note
+from unified_profiler_tensorflow.node_reader import NodeReader
 from unified_profiler_tensorflow.xplane import looks_like_xplane
 from unified_profiler_tensorflow.xplane_files import SUFFIX, newest_run, profiles_in, sessions_in
-from unified_profiler_tensorflow.xplane_sessions import SessionRun, input_shapes, with_shapes
+from unified_profiler_tensorflow.xplane_sessions import SessionRun, input_shapes, with_flops, with_shapes
 from unified_profiler_tensorflow.xplane_table import read_xplane
 
 _INDEX = "runs.json"
@@ -45,11 +47,14 @@ class TensorFlowNormaliser:
         """
         sources = _Sources.of(capture.files)
         entries = [_entry(file, capture) for file in sources.sessions]
-        sessions = [run_metadata.read(file, entry) for file, entry in zip(sources.sessions, entries, strict=True)]
+        reader = NodeReader.of(read_note((*sources.profiles, *sources.sessions)))
+        sessions = [
+            run_metadata.read(file, entry, reader) for file, entry in zip(sources.sessions, entries, strict=True)
+        ]
         timelines = [timeline.read(file) for file in sources.timelines]
         runs = [run for run in map(SessionRun.of, sessions, entries) if run]
         profiles = [
-            read_xplane(file, capture, file_number=number, sessions=runs)
+            read_xplane(file, capture, file_number=number, sessions=runs, reader=reader)
             for number, file in enumerate(sources.profiles)
         ]
         native = {
@@ -62,7 +67,7 @@ class TensorFlowNormaliser:
         }
         if sessions:
             shapes = {node: shape for table, _ in profiles for node, shape in input_shapes(table).items()}
-            sessions = [with_shapes(table, shapes) for table in sessions]
+            sessions = [with_flops(with_shapes(table, shapes), reader) for table in sessions]
         events = _join([*(table for table, _ in profiles), *sessions, *timelines])
         said = msgspec.json.encode({name: value for name, value in native.items() if value})
         return events.replace_schema_metadata({b"native": said})

@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
@@ -23,8 +23,12 @@ import tensorflow as tf
 
 from unified_profiler.errors import BackendError, UsageError
 from unified_profiler.spi import NativeCapture, RecordOptions
+from unified_profiler_tensorflow.live_collector import live_objects
+from unified_profiler_tensorflow.live_objects import XPLANE, write_note
 from unified_profiler_tensorflow.session_collector import SessionCollector
 from unified_profiler_tensorflow.xplane_collector import XPlaneCollector, python_threads
+from unified_profiler_tensorflow.xplane_files import RUN_METADATA
+from unified_profiler_tensorflow.xplane_nodes import executed_nodes
 
 logger = logging.getLogger("unified_profiler")
 
@@ -52,9 +56,10 @@ class TensorFlowRecorder:
             workdir: Where the files are written: those of XPlane to `xplane`, those of sessions to `run_metadata`.
         """
         self._options = options
+        self._workdir = workdir
         self._state = _State.NEW
-        self._xplane = XPlaneCollector(options, workdir / "xplane")
-        self._sessions = SessionCollector(workdir / "run_metadata", self._report)
+        self._xplane = XPlaneCollector(options, workdir / XPLANE)
+        self._sessions = SessionCollector(workdir / RUN_METADATA, self._report)
         self._accelerated = self._xplane_tried = False
         self._errors: list[BackendError] = []
         self._problems: list[str] = []
@@ -126,9 +131,12 @@ class TensorFlowRecorder:
         if self._became_eager():
             since = "it ended outside, and what was executed eagerly in between, if anything, is missing"
             self._report(_EAGER_SINCE.format(since=since, remedy=_REMEDY))
-        files = (*self._stop_xplane(), *self._sessions.stop())
+        profiles = self._stop_xplane()
+        files = (*profiles, *self._sessions.stop())
         if not files and self._errors:
             raise self._errors[-1]
+        if files:
+            self._note_live_objects(profiles)
         self._report_missing_memory()
         return NativeCapture(
             backend="tensorflow",
@@ -155,7 +163,8 @@ class TensorFlowRecorder:
 
     def _whole_process(self) -> bool:
         """Say whether XPlane is needed: for more than runs of sessions, or for more than RunMetadata tells of them."""
-        asked = self._options.record_shapes or self._options.with_stack or bool(self._options.native_options)
+        options = self._options
+        asked = options.record_shapes or options.with_flops or options.with_stack or bool(options.native_options)
         return asked or self._accelerated or not self._sessions.armed or tf.executing_eagerly()
 
     def _became_eager(self) -> bool:
@@ -175,6 +184,14 @@ class TensorFlowRecorder:
         for sentence in self._xplane.ignored():
             self._report(sentence)
         return files
+
+    def _note_live_objects(self, profiles: Sequence[Path]) -> None:
+        """Leave beside the files what only the live objects tell. Without it the default names have to do."""
+        try:
+            found = live_objects(executed_nodes(profiles), self._report, with_flops=self._options.with_flops)
+            write_note(found, self._workdir)
+        except Exception as error:  # noqa: BLE001  it reads objects of the program, in whatever state
+            self._report(f"Names of layers and optimizers are not known: {type(error).__name__}: {error}")
 
     def _report_missing_memory(self) -> None:
         if self._options.profile_memory and not self._sessions.entries and not self._accelerated:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.schema import EventTable
+from unified_profiler_tensorflow.node_reader import NodeReader
 from unified_profiler_tensorflow.run_metadata_nodes import Nodes
 from unified_profiler_tensorflow.step_stats import holds_step_stats, load
 from unified_profiler_tensorflow.step_stats_names import read_device
@@ -26,19 +27,20 @@ def recognises(path: Path) -> bool:
     return path.is_file() and holds_step_stats(path)
 
 
-def read(path: Path, entry: Mapping[str, Any] | None = None) -> EventTable:
+def read(path: Path, entry: Mapping[str, Any] | None = None, reader: NodeReader | None = None) -> EventTable:
     """Read the events of one run.
 
     Args:
         path: The file.
         entry: What the file does not say, as far as it is known: `graph` (its name), `step`, `start_ns`, `end_ns` and
             `thread` of the call that ran it, and `pid`.
+        reader: What is known about nodes.
 
     Raises:
         TraceFormatError: It is damaged, empty, of another kind, or holds no nodes.
     """
     metadata, entry = load(path), entry or {}
-    rows = Rows()
+    rows = Rows(reader=reader or NodeReader())
     _add_run(rows, entry)
     every = metadata.step_stats.dev_stats
     for number, device in without_repeated({i: read_device(stats.device) for i, stats in enumerate(every)}).items():

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
-from unified_profiler_tensorflow.canonical import layer_scope, lookup
+from unified_profiler_tensorflow.node_reader import NodeReader
 from unified_profiler_tensorflow.step_stats_names import Device
 
 _CANONICAL = ("op", "origin", "direction", "module")
@@ -47,6 +46,8 @@ class Rows:
     """Events, growing one by one; what a row does not say is null."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
+    reader: NodeReader = field(default_factory=NodeReader)
+    _by_node: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
 
     def add(self, meaning: Meaning, *, attributes: Mapping[str, Any] | None = None, **columns: Any) -> None:
         """Append an event. Attributes that are None, empty or zero are left out."""
@@ -59,7 +60,14 @@ class Rows:
         """Append an event that is, or was launched by, a node of a graph, if its type is known."""
         if meaning is OPERATOR and op_type.startswith(COLLECTIVES):
             meaning = Meaning(Layer.FRAMEWORK, Kind.COLLECTIVE)
-        self.add(meaning, **(_by_node(node, op_type) if op_type else {}), **columns)
+        self.add(meaning, **(self._read(node, op_type) if op_type else {}), **columns)
+
+    def _read(self, node: str, op_type: str) -> dict[str, Any]:
+        if (node, op_type) not in self._by_node:
+            found = self.reader.canonical(node, op_type)
+            told = (found.op, found.origin, found.direction, self.reader.module(node))
+            self._by_node[node, op_type] = dict(zip(_CANONICAL, told, strict=True))
+        return self._by_node[node, op_type]
 
     def table(self, *, step: int | None = None, pid: int | None = None) -> EventTable:
         """Build the event table."""
@@ -84,9 +92,3 @@ def without_repeated(devices: Mapping[int, Device]) -> dict[int, Device]:
 def json_text(value: Any) -> str:
     """Write compact JSON."""
     return msgspec.json.encode(value).decode()
-
-
-@lru_cache(maxsize=1 << 16)
-def _by_node(node: str, op_type: str) -> dict[str, Any]:
-    found = lookup(node, op_type)
-    return dict(zip(_CANONICAL, (found.op, found.origin, found.direction, layer_scope(node)), strict=True))

@@ -129,7 +129,7 @@ class XPlaneCollector:
     def _levels(self) -> dict[str, int]:
         options = self._options
         levels: Mapping[str, int] = {
-            "host_tracer_level": 3 if options.record_shapes else 2,
+            "host_tracer_level": 3 if options.record_shapes or options.with_flops else 2,
             "python_tracer_level": int(options.with_stack),
         }
         given = {name: value for name, value in options.native_options.items() if value is not None}

@@ -14,8 +14,9 @@ from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind, event_table
 from unified_profiler.model.tree import Flags, Tree
 from unified_profiler_tensorflow.xplane_columns import numbers
+from unified_profiler_tensorflow.xplane_describer import Describer
 from unified_profiler_tensorflow.xplane_lanes import BESIDE, LaneSort, overlapping
-from unified_profiler_tensorflow.xplane_meaning import Describer, Meaning, Role, operator, repeated
+from unified_profiler_tensorflow.xplane_meaning import Meaning, Role, operator, repeated
 from unified_profiler_tensorflow.xplane_rows import Rows, Saying
 from unified_profiler_tensorflow.xplane_sessions import Node, SessionRun, told_by
 
@@ -29,7 +30,7 @@ class Mapping:
 
     def __init__(self, rows: Rows, describer: Describer, sessions: Sequence[SessionRun] = ()) -> None:
         self._index = Index()
-        meaning = self._index.codes(_describe(describer, saying) for saying in rows.sayings)[rows.saying]
+        meaning = self._index.codes(_describe_all(describer, rows.sayings))[rows.saying]
         kept = np.flatnonzero(self._flags(meaning, lambda m: m.role is not Role.LEFT_OUT))
         self._lanes, self._lane, self._meaning = rows.lanes, rows.lane[kept], meaning[kept]
         self._start, self._end = rows.start_ns[kept], rows.end_ns[kept]
@@ -65,6 +66,7 @@ class Mapping:
             "input_shapes": self._text(lambda m: m.input_shapes),
             "input_types": self._text(lambda m: m.input_types),
             "bytes": numbers(self._meaning, [m.bytes for m in meanings], pa.int64()),
+            "flops": numbers(self._meaning, [m.flops for m in meanings], pa.int64()),
             "value": numbers(self._meaning, [m.value for m in meanings], pa.float64()),
             "stack": self._stack(),
             "module": self._text(lambda m: m.module),
@@ -162,13 +164,18 @@ class Mapping:
         return text(np.where(frames, -1, stack), stacks)
 
 
+def _describe_all(describer: Describer, sayings: Sequence[Saying]) -> list[Meaning]:
+    found = [(_describe(describer, saying), saying.sort is LaneSort.INPUT_THREAD) for saying in sayings]
+    trains = any(on_input_thread and meaning.is_training for meaning, on_input_thread in found)
+    return [meaning.as_input(trains=trains) if on_input_thread else meaning for meaning, on_input_thread in found]
+
+
 def _describe(describer: Describer, saying: Saying) -> Meaning:
     if saying.sort is LaneSort.STREAM:
         return describer.on_stream(saying.name, saying.stats)
     if saying.sort is LaneSort.DERIVED:
         return repeated(saying.name, saying.stats)
-    meaning = describer.on_host(saying.name, saying.stats)
-    return meaning.as_input() if saying.sort is LaneSort.INPUT_THREAD else meaning
+    return describer.on_host(saying.name, saying.stats)
 
 
 def _is_kernel_of(inner: Meaning, call: Meaning) -> bool:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Layer
 from unified_profiler.model.tree import Flags
+from unified_profiler_tensorflow.node_reader import NodeReader
 
 Node = tuple[str, str]
 """Path and type."""
@@ -82,6 +83,15 @@ def with_shapes(events: EventTable, shapes: Mapping[Node, Shapes]) -> EventTable
         column = pa.array(values, pa.string()).dictionary_encode().cast(field.type)
         events = events.set_column(EVENT_SCHEMA.get_field_index(name), field, column)
     return events
+
+
+def with_flops(events: EventTable, reader: NodeReader) -> EventTable:
+    """Give the nodes of a RunMetadata, which has the shapes of their outputs, their floating-point operations."""
+    shapes = (events.column(name).to_pylist() for name in (*_SHAPES, "output_shapes"))
+    rows = zip(_nodes(events), *shapes, strict=True)
+    counted = [reader.flops(*node, *told) if node else None for node, *told in rows]
+    field = EVENT_SCHEMA.field("flops")
+    return events.set_column(EVENT_SCHEMA.get_field_index(field.name), field, pa.array(counted, field.type))
 
 
 def _nodes(events: EventTable) -> list[Node | None]:

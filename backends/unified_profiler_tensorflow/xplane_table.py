@@ -11,12 +11,13 @@ from typing import Any
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.schema import EventTable
 from unified_profiler.spi import NativeCapture
+from unified_profiler_tensorflow.node_reader import NodeReader
 from unified_profiler_tensorflow.protobuf import DAMAGED, message_classes
 from unified_profiler_tensorflow.xplane import Space, open_space
+from unified_profiler_tensorflow.xplane_describer import Describer
 from unified_profiler_tensorflow.xplane_hlo import Programs
 from unified_profiler_tensorflow.xplane_lanes import Lanes
 from unified_profiler_tensorflow.xplane_mapping import Mapping
-from unified_profiler_tensorflow.xplane_meaning import Describer
 from unified_profiler_tensorflow.xplane_rows import read_rows
 from unified_profiler_tensorflow.xplane_said import jsonable
 from unified_profiler_tensorflow.xplane_sessions import SessionRun
@@ -39,7 +40,12 @@ _OPTIONS = message_classes(
 
 
 def read_xplane(
-    path: Path, capture: NativeCapture, *, file_number: int = 0, sessions: Sequence[SessionRun] = ()
+    path: Path,
+    capture: NativeCapture,
+    *,
+    file_number: int = 0,
+    sessions: Sequence[SessionRun] = (),
+    reader: NodeReader,
 ) -> tuple[EventTable, dict[str, Any]]:
     """Read a file.
 
@@ -48,6 +54,7 @@ def read_xplane(
         capture: The capture that it belongs to.
         file_number: Its number among the files of the capture, one per host.
         sessions: Runs of sessions in the same capture, whose operators RunMetadata tells.
+        reader: What is known about nodes.
 
     Raises:
         TraceFormatError: It is damaged, empty or of another kind.
@@ -57,7 +64,7 @@ def read_xplane(
             space = open_space(path)
             programs = Programs(space.planes)
             rows = read_rows(space, Lanes(capture, file_number=file_number))
-            describer = Describer.of(programs, (saying.stats for saying in rows.sayings))
+            describer = Describer.of(programs, (saying.stats for saying in rows.sayings), reader)
             table = Mapping(rows, describer, sessions).table(space.hosts[0] if space.hosts else None)
             return table, _said(space, programs)
     except DAMAGED as error:

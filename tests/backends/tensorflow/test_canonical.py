@@ -13,11 +13,14 @@ import numpy as np
 import onnx
 import pytest
 import tensorflow as tf
+import tf_keras
 from tensorflow.core.framework import op_def_pb2
 from tensorflow.python.client import pywrap_tf_session
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from unified_profiler_tensorflow.canonical import Canonical, layer_scope, lookup
+from unified_profiler_tensorflow.canonical_live import Live
+from unified_profiler_tensorflow.live_objects import LiveObjects
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -57,7 +60,8 @@ def test_every_type_of_node_is_one_of_tensorflow() -> None:
 
 
 def test_every_class_is_one_of_keras_or_of_v1() -> None:
-    public = [vars(module).values() for module in (keras, keras.layers, keras.losses, keras.optimizers)]
+    rooms = (keras, keras.layers, keras.losses, keras.optimizers, tf_keras.layers, tf_keras.optimizers.legacy)
+    public = [vars(module).values() for module in rooms]
     classes = {value.__name__ for values in public for value in values if isinstance(value, type)}
     v1 = {name.removesuffix("Optimizer") for name in dir(tf.compat.v1.train)}
     inside_others = {"ConvLSTMCell", "CompileLoss", "Functional"}
@@ -81,12 +85,41 @@ def test_every_class_is_one_of_keras_or_of_v1() -> None:
     ],
 )
 def test_operator_of_a_type(op_type: str, op: str | None) -> None:
-    assert lookup(None, op_type) == Canonical(op, None, None)
+    assert lookup(None, op_type).op == op
+
+
+@pytest.mark.parametrize("op_type", ["MatMul", "AddV2", "Conv2DBackpropInput", "ReadVariableOp", "convolution.3"])
+def test_without_a_path_origin_and_direction_are_not_known(op_type: str) -> None:
+    assert lookup(None, op_type) == Canonical(lookup(None, op_type).op, None, None)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "origin", "direction"),
+    [
+        *(("MakeIterator", "x:DataLoad", "forward"), ("PrefetchDataset", "x:DataLoad", "forward")),
+        *(("ResourceApplyAdam", "Adam", "update"), ("ResourceSparseApplyFtrlV2", "x:Optimizer", "update")),
+    ],
+)
+def test_types_that_tell_everything_without_a_path(op_type: str, origin: str, direction: str) -> None:
+    assert lookup(None, op_type) == Canonical(origin, origin, direction)
+
+
+def test_every_layer_and_loss_of_keras_has_an_entry() -> None:
+    rooms = [(keras.layers, keras.Layer), (keras.losses, keras.Loss), (keras.optimizers, keras.optimizers.Optimizer)]
+    public = {
+        value.__name__
+        for room, base in rooms
+        for value in vars(room).values()
+        if isinstance(value, type) and issubclass(value, base) and value is not base
+    }
+    sections = [TABLE["layer"], TABLE["optimizer"], {"": TABLE["container"]["classes"]}]
+    assert public - {name for section in sections for names in section.values() for name in names} == set()
 
 
 KERAS = "StatefulPartitionedCall/functional_1"
 TAPE = "StatefulPartitionedCall/gradient_tape/functional_1"
-CELL = "functional_1/lstm_1/while/lstm_cell"
+LSTM = "functional_1/lstm_1"
+CELL = f"{LSTM}/while/lstm_cell"
 LOOP = "gradient_tape/functional_1/lstm_1/while/functional_1/lstm_1/while_grad/body/_217/gradient_tape/functional_1"
 
 
@@ -117,7 +150,13 @@ LOOP = "gradient_tape/functional_1/lstm_1/while/functional_1/lstm_1/while_grad/b
         (f"{LOOP}/lstm_1/while/gradients/AddN_3", "AddN", ("Sum", "LSTM", "backward")),
         (f"{KERAS}/lstm/while/body/_8/lstm_cell/Sigmoid", "Sigmoid", ("Sigmoid", "LSTM", "forward")),
         ("StatefulPartitionedCall/AddN_5", "AddN", ("Sum", "Sum", "backward")),
+        ("while/body/_1/while/AddN_5", "AddN", ("Sum", "Sum", "backward")),
+        ("StatefulPartitionedCall/adam/mul_3/x", "UnsortedSegmentSum", ("Gather", "Gather", "backward")),
+        ("mine/UnsortedSegmentSum", "UnsortedSegmentSum", ("Gather", "Gather", "forward")),
+        ("cond/then/_3/cond/loss_scale_optimizer/adam/Sqrt_3", "Sqrt", ("Sqrt", "Adam", "update")),
         ("mine/AddN", "AddN", ("Sum", "Sum", "forward")),
+        ("mine/momentum", "Mul", ("Mul", "Mul", "forward")),
+        ("GradientDescent", "AssignAddVariableOp", ("Add", "Momentum", "update")),
         ("StatefulPartitionedCall/adam/Sqrt_3", "Sqrt", ("Sqrt", "Adam", "update")),
         ("StatefulPartitionedCall/rm_sprop/Mul", "Mul", ("Mul", "x:Optimizer", "update")),
         ("StatefulPartitionedCall/adam_w/Mul", "Mul", ("Mul", "Adam", "update")),
@@ -144,7 +183,24 @@ def test_origin_and_direction_of_a_node(node: str, op_type: str, expected: tuple
     assert (found.op, found.origin, found.direction) == expected
 
 
-LIVE = {"stem": "Conv2D", "wow": "AdamW", "mine": "Optimizer", "block1": "Residual", "adam": "Dense"}
+LIVE = Live.of(
+    LiveObjects(
+        names={
+            "stem": [("layer", "Conv2D")],
+            "wow": [("optimizer", "AdamW")],
+            "mine": [("optimizer", "Optimizer")],
+            "old": [("optimizer", "AdamOptimizer")],
+            "block1": [("layer", "Layer")],
+            "dense": [("layer", "Layer")],
+            "adam": [("layer", "Dense")],
+            "mul": [("layer", "Dense")],
+            "both": [("layer", "Conv2D"), ("layer", "Dense")],
+            "alike": [("layer", "Dense"), ("layer", "EinsumDense")],
+            "either": [("layer", "Dense"), ("optimizer", "SGD")],
+        },
+        roots={"Add_3": "metric", "AssignVariableOp": "optimizer", "Cast": "input", "cond": "optimizer"},
+    )
+)
 
 
 @pytest.mark.parametrize(
@@ -155,11 +211,27 @@ LIVE = {"stem": "Conv2D", "wow": "AdamW", "mine": "Optimizer", "block1": "Residu
         ("gradient_tape/model/stem_1/Reshape", "Conv", "backward"),
         ("wow/Reshape", "Adam", "update"),
         ("mine/Reshape", "x:Optimizer", "update"),
+        ("old/Reshape", "Adam", "update"),
         ("block1/Reshape", "Reshape", "forward"),
+        ("dense/Reshape", "Reshape", "forward"),
         ("adam/Reshape", "Gemm", "forward"),
+        ("model/stem/mul/Reshape", "Conv", "forward"),
+        ("model/mul/Reshape", "Gemm", "forward"),
+        ("model/both/Reshape", None, "forward"),
+        ("gradient_tape/model/both/Reshape", None, "backward"),
+        ("model/both/stem/Reshape", "Conv", "forward"),
+        ("model/alike/Reshape", "Gemm", "forward"),
+        ("either/Reshape", None, None),
+        ("gradient_tape/model/either/Reshape", None, "backward"),
+        ("StatefulPartitionedCall/Add_3", "x:Metric", "forward"),
+        ("while/body/_1/while/cond/then/_2/while/cond/StatefulPartitionedCall/Add_3/y", "x:Metric", "forward"),
+        ("StatefulPartitionedCall/AssignVariableOp", "x:Optimizer", "update"),
+        ("StatefulPartitionedCall/cond/then/_2/cond/Add_3", "x:Optimizer", "update"),
+        ("Cast", "x:DataLoad", "forward"),
+        ("model/Add_3", "Reshape", "forward"),
     ],
 )
-def test_names_of_live_objects_come_before_default_names(node: str, origin: str, direction: str) -> None:
+def test_names_of_live_objects_come_before_default_names(node: str, origin: str | None, direction: str | None) -> None:
     assert lookup(node, "Reshape", LIVE) == Canonical("Reshape", origin, direction)
 
 
@@ -172,7 +244,8 @@ def test_names_of_live_objects_come_before_default_names(node: str, origin: str,
         (f"{KERAS}/separable_conv2d_1/separable_conv2d/depthwise", "functional_1/separable_conv2d_1"),
         (f"{TAPE}/batch_normalization_1/batchnorm/add_1/Sum", "functional_1/batch_normalization_1"),
         (f"{KERAS}/multi_head_attention/query/MatMul", "functional_1/multi_head_attention/query"),
-        (f"{LOOP}/lstm_1/while/gradients/functional_1/lstm_1/while/lstm_cell/mul_grad/Sum", CELL),
+        (f"{LOOP}/lstm_1/while/gradients/functional_1/lstm_1/while/lstm_cell/mul_grad/Sum", LSTM),
+        (f"{CELL}/MatMul", LSTM),
         (f"{KERAS}/lstm_1/while/body/_8/functional_1/lstm_1/while/TensorArray", "functional_1/lstm_1"),
         ("my_model/encoder/projection/MatMul", "my_model/encoder/projection"),
         ("gradient_tape/my_model/encoder/projection/MatMul/MatMul_1", "my_model/encoder/projection"),
@@ -180,6 +253,12 @@ def test_names_of_live_objects_come_before_default_names(node: str, origin: str,
         ("training/Adam/gradients/gradients/dense/MatMul_grad/MatMul", "dense"),
         ("loop/while/body/_1/add/y", "loop"),
         ("loop/while/merge/_7", "loop"),
+        ("while/merge/_7", None),
+        ("while/body/_1/while/cond/then/_2/while/cond/StatefulPartitionedCall/model/dense/MatMul", "model/dense"),
+        ("model/block/StatefulPartitionedCall/dense/MatMul", "model/block/dense"),
+        ("Func/functional_1/lstm_1/while/input/_12", LSTM),
+        ("Func/StatefulPartitionedCall/cond/then/_2/input/_12", None),
+        ("PrefetchDataset/_3", None),
         ("StatefulPartitionedCall/adam/Sqrt_3", None),
         ("MatMul", None),
         ("add/y", None),
