@@ -19,7 +19,9 @@ class MindSporeBackend:
 
     name: str = "mindspore"
     framework: str = "mindspore"
-    capabilities: frozenset[Capability] = frozenset({Capability.SHAPES, Capability.MEMORY, Capability.DEVICE_EVENTS})
+    capabilities: frozenset[Capability] = frozenset(
+        {Capability.SHAPES, Capability.MEMORY, Capability.FLOPS, Capability.DEVICE_EVENTS}
+    )
 
     def recorder(self, options: RecordOptions, workdir: Path) -> Recorder:
         """Make the recorder of one cycle."""

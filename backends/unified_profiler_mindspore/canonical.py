@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -23,51 +23,85 @@ else:
 
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
 
+OPTIMIZER = "x:Optimizer"
+"""An optimizer that ONNX does not know, or that is not known here."""
+
 
 @dataclass(frozen=True)
 class Lookup:
     """The whole file, ready to be asked."""
 
     kernel: Mapping[str, str]
+    forward: Mapping[str, str]
+    backward: Mapping[str, str]
     composite: Mapping[str, str]
     optimizer: Mapping[str, str]
     anchors: frozenset[str]
     backward_type: re.Pattern[str]
     update_type: re.Pattern[str]
 
+    def knowing(self, bases: Mapping[str, Sequence[str]]) -> Lookup:
+        """Return what also knows classes of the program, given the names of their bases."""
+        optimizers = {
+            name: self._nearest(of, self.optimizer) or OPTIMIZER for name, of in bases.items() if "Optimizer" in of
+        }
+        layers = {name: layer for name, of in bases.items() if (layer := self._nearest(of, self.composite))}
+        return replace(self, optimizer=optimizers | dict(self.optimizer), composite=layers | dict(self.composite))
+
     def op(self, node: Node) -> str | None:
         """Return the operator of the kernel itself."""
         return self.kernel.get(node.type)
 
     def direction(self, node: Node) -> str | None:
-        """Return the direction, where the name tells it."""
+        """Return the direction, where the path of the name or an optimizer's own type tells it."""
         if node.top == "Gradients":
             return BACKWARD
-        if self.update_type.search(node.type) or self._optimizer_of(node) is not None:
+        if node.in_update or self.optimizer_of(node) is not None:
             return UPDATE
-        if node.cells:
-            return FORWARD
+        return FORWARD if node.cells else None
+
+    def direction_by_type(self, node: Node) -> str | None:
+        """Return the direction, where the type of the kernel tells it: somebody may use it for something else."""
         by_type = self.backward_type.search(node.expanded_from or node.type)
         return BACKWARD if by_type else None
 
     def origin(self, node: Node, direction: str | None) -> str | None:
-        """Return the operator of what caused the kernel, given its direction."""
-        if direction == UPDATE:
-            return self._optimizer_of(node) or self.op(node) or "x:Optimizer"
-        cause = node.gradient_of or node.expanded_from or node.type
-        layer = next((self.composite[cell.kind] for cell in reversed(node.cells) if cell.kind in self.composite), None)
-        if layer is not None and (direction == FORWARD or cause in self.anchors):
-            return layer
-        of_gradient = self.backward_type.search(cause)
-        certain = direction == FORWARD or node.top == "Gradients" or cause in self.anchors or of_gradient
-        return (self.kernel.get(cause.removesuffix("Grad")) or self.kernel.get(cause)) if certain else None
+        """Return the operator of what caused the kernel, given its direction.
 
-    def _optimizer_of(self, node: Node) -> str | None:
-        """Return the optimizer whose Cell a kernel is in."""
+        Of gradients it is the operator that was differentiated, not the layer: see `gradients`.
+        """
+        if direction == UPDATE:
+            return self.optimizer_of(node) or OPTIMIZER
+        if direction == FORWARD:
+            return self.layer_of(node) or self.forward.get(node.type) or self._primitive(_cause(node))
+        if node.gradient_of:
+            return self._primitive(node.gradient_of)
+        if direction == BACKWARD and node.type in self.backward:
+            return self.backward[node.type]
+        cause = _cause(node)
+        certain = node.top == "Gradients" or cause in self.anchors or self.backward_type.search(cause)
+        return self._primitive(cause) if certain else None
+
+    def layer_of(self, node: Node) -> str | None:
+        """Return the innermost layer that a kernel is in."""
+        return next((self.composite[cell.kind] for cell in reversed(node.cells) if cell.kind in self.composite), None)
+
+    def _primitive(self, name: str) -> str | None:
+        return self.kernel.get(name.removesuffix("Grad")) or self.kernel.get(name)
+
+    def optimizer_of(self, node: Node) -> str | None:
+        """Return the optimizer whose Cell a kernel is in, or whose kernel it is."""
         for cell in node.cells:
             if cell.kind in self.optimizer or cell.attribute == "optimizer":
-                return self.optimizer.get(cell.kind, "x:Optimizer")
-        return None
+                return self.optimizer.get(cell.kind, OPTIMIZER)
+        return self.kernel.get(node.type, OPTIMIZER) if self.update_type.search(node.type) else None
+
+    def _nearest(self, bases: Sequence[str], known: Mapping[str, str]) -> str | None:
+        return next((known[name] for name in bases if name in known), None)
+
+
+def _cause(node: Node) -> str:
+    return node.expanded_from or node.type
 
 
 @cache
@@ -76,9 +110,15 @@ def lookup() -> Lookup:
     text = (files("unified_profiler_mindspore") / "canonical_ops.toml").read_text(encoding="utf-8")
     sections: dict[str, dict[str, Any]] = tomllib.loads(text)
     return Lookup(
-        kernel=sections["kernel"],
-        composite=sections["composite"],
-        optimizer=sections["optimizer"],
+        kernel=_by_name(sections["kernel"]),
+        forward=sections["forward"],
+        backward=sections["backward"],
+        composite=_by_name(sections["composite"]),
+        optimizer=_by_name(sections["optimizer"]),
         anchors=frozenset(sections["anchors"]["primitives"]),
         **{name: re.compile(pattern) for name, pattern in sections["direction"].items()},
     )
+
+
+def _by_name(names: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    return {name: operator for operator, some in names.items() for name in some}

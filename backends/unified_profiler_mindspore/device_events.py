@@ -213,8 +213,10 @@ def _of_node(node: Node, full_name: str, extra: Metadata) -> Row:
 
 def _canonical(node: Node) -> Row:
     table = lookup()
-    direction = table.direction(node)
-    return {"op": table.op(node), "origin": table.origin(node, direction), "direction": direction}
+    direction = table.direction(node) or table.direction_by_type(node)
+    of_layer = node.gradient_of in table.anchors and table.layer_of(node)
+    origin = of_layer or table.origin(node, direction)
+    return {"op": table.op(node), "origin": origin, "direction": direction}
 
 
 def _kernel_details(path: Path) -> dict[int, list[dict[str, str]]]:

@@ -12,6 +12,8 @@ LAUNCHES = "cpu_op_execute_timestamp"
 SHAPES = "cpu_framework"
 MEMORY = "cpu_ms_memory_record"
 DETAILS = "cpu_op_detail_info"
+GRAPH = "unified_profiler_graph"
+"""Beginning of the names of files with the graphs that ran, which a recorder of this package leaves."""
 
 LEFT_OUT = {
     "cpu_op_type_info": "sums over the events",
@@ -27,6 +29,11 @@ def framework_files(folder: Path) -> dict[str, Path]:
     """Return the files of a FRAMEWORK directory that are read, by what they hold."""
     found = {stem: sorted(folder.glob(f"{stem}_*.txt")) for stem in _READ}
     return {stem: paths[0] for stem, paths in found.items() if paths}
+
+
+def graph_files(folder: Path) -> list[Path]:
+    """Return the files with graphs."""
+    return sorted(folder.glob(f"{GRAPH}_*.pb"))
 
 
 def rank_of(path: Path) -> int | None:

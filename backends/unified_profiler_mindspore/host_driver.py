@@ -12,8 +12,10 @@ from typing import Any
 
 from unified_profiler.errors import NativeProfilerError
 from unified_profiler.spi import NativeCapture
-from unified_profiler_mindspore import native
+from unified_profiler_mindspore import live_classes, native
+from unified_profiler_mindspore.borders import Borders
 from unified_profiler_mindspore.files import FRAMEWORK, LAUNCHES, MEMORY, SHAPES, framework_files
+from unified_profiler_mindspore.graph_files import write_graphs
 from unified_profiler_mindspore.recording import Recording, write_note
 
 logger = logging.getLogger("unified_profiler")
@@ -22,8 +24,10 @@ logger = logging.getLogger("unified_profiler")
 class HostDriver:
     """One recording on the host. `analyse()` is never run: the files that it reads say more than those it writes."""
 
-    def __init__(self, options: Mapping[str, Any], workdir: Path) -> None:
+    def __init__(self, options: Mapping[str, Any], workdir: Path, *, with_flops: bool = False) -> None:
         """Take the checked native options; all but that for memory concern an accelerator and have no effect here."""
+        self._with_flops = with_flops
+        self._borders = Borders()
         self._with_memory = bool(options.get("profile_memory"))
         self._folder = workdir / FRAMEWORK
         self._start_ns = 0
@@ -40,9 +44,11 @@ class HostDriver:
         profiler.enable_op_time()
         if self._with_memory:
             profiler.enable_profile_memory()
+        self._borders.begin()
 
     def stop(self) -> NativeCapture:
         """End recording."""
+        spans = self._borders.end()
         native.wait_for_kernels()
         stop_ns = time.time_ns()
         if self._is_lost():
@@ -52,13 +58,16 @@ class HostDriver:
             )
             raise NativeProfilerError(msg)
         self._end()
-        files = self._written()
+        files = [*self._written(), *write_graphs(self._borders.graphs, self._folder)]
         note = Recording(
             framework_version=native.version(),
             pid=os.getpid(),
             start_ns=self._start_ns,
             stop_ns=stop_ns,
             sizes_bytes={file.name: file.stat().st_size for file in files},
+            spans=spans,
+            bases=live_classes.bases(),
+            with_flops=self._with_flops,
         )
         return NativeCapture(
             backend="mindspore",
@@ -70,6 +79,7 @@ class HostDriver:
 
     def abandon(self) -> None:
         """End recording and forget it; a native profiler that is somebody else's by now is left alone."""
+        self._borders.end()
         try:
             native.wait_for_kernels()
         except Exception as error:  # noqa: BLE001  MindSpore tells it once: nobody else will hear of it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ import pyarrow as pa
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.columns import text
-from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind, Layer, empty_table, event_table
-from unified_profiler_mindspore.canonical import lookup
-from unified_profiler_mindspore.files import DETAILS, LAUNCHES, MEMORY, SHAPES, framework_files, rank_of
+from unified_profiler_mindspore.canonical import Lookup, lookup
+from unified_profiler_mindspore.canonical_columns import canonical_columns
+from unified_profiler_mindspore.files import DETAILS, LAUNCHES, MEMORY, SHAPES, framework_files, graph_files, rank_of
+from unified_profiler_mindspore.flops import flops, tensors
+from unified_profiler_mindspore.graph_ir import Graph, read_graph
+from unified_profiler_mindspore.graph_places import Launched, placed
 from unified_profiler_mindspore.lanes import lanes_of
 from unified_profiler_mindspore.launches import (
     Launches,
@@ -25,9 +29,9 @@ from unified_profiler_mindspore.launches import (
     read_pid,
     read_shapes,
 )
-from unified_profiler_mindspore.nodes import Node, parse
-from unified_profiler_mindspore.order import directions
-from unified_profiler_mindspore.recording import NAME, Recording, check_sizes, read_note
+from unified_profiler_mindspore.nodes import parse
+from unified_profiler_mindspore.order import in_spans
+from unified_profiler_mindspore.recording import NAME, Recording, Span, check_sizes, read_note
 
 THREAD = "mindspore kernels"
 """Name of the lane of kernels: which thread ran them MindSpore does not say, only that it is not the program's."""
@@ -36,6 +40,16 @@ USUAL_SIDE = "HostCpuOps"
 """Where all kernels of the host run; not repeated in the attributes."""
 
 Metadata = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a recording besides its kernels, if a recorder of this package made it."""
+
+    table: Lookup
+    graphs: Sequence[Graph] = ()
+    spans: Sequence[Span] | None = None
+    with_flops: bool = False
 
 
 def host_events(folder: Path) -> tuple[EventTable, Metadata]:
@@ -47,7 +61,7 @@ def host_events(folder: Path) -> tuple[EventTable, Metadata]:
     files = framework_files(folder)
     note = read_note(folder / NAME) if (folder / NAME).is_file() else None
     if note is not None:
-        check_sizes(note, list(files.values()))
+        check_sizes(note, [*files.values(), *graph_files(folder)])
     elif LAUNCHES not in files:
         msg = f"{folder} holds no {LAUNCHES}_*.txt, which MindSpore's profiler writes. Was anything recorded?"
         raise TraceFormatError(msg)
@@ -58,7 +72,7 @@ def host_events(folder: Path) -> tuple[EventTable, Metadata]:
         launches = read_launches(files[LAUNCHES])
         shapes, remark = _shapes(launches, files.get(SHAPES))
         said |= {"shapes": remark} if remark else {}
-        tables.append(_kernels(launches, shapes, place))
+        tables.append(_kernels(launches, shapes, _known(folder, note), place))
     if MEMORY in files:
         record = read_memory(files[MEMORY])
         tables.append(_memory(record.between(note.start_ns, note.stop_ns) if note else record, place))
@@ -73,21 +87,41 @@ def _place(folder: Path, files: Mapping[str, Path], note: Recording | None) -> d
     return {"framework": "mindspore", "pid": pid, "rank": rank, "device": "cpu:0"}
 
 
-def _kernels(launches: Launches, shapes: pa.Array | None, place: Mapping[str, Any]) -> EventTable:
-    nodes = [parse(name) for name in launches.nodes]
+def _known(folder: Path, note: Recording | None) -> Known:
+    if note is None:
+        return Known(lookup())
+    graphs = [read_graph(path) for path in graph_files(folder)]
+    return Known(lookup().knowing(note.bases), graphs, note.spans, note.with_flops)
+
+
+def _kernels(launches: Launches, shapes: Sequence[str | None], known: Known, place: Mapping[str, Any]) -> EventTable:
+    kernels = placed(_distinct(launches, shapes), known.graphs, known.table)
     columns = {
-        "name": text(launches.node, [node.type for node in nodes]),
+        "name": text(launches.node, [one.node.type for one in kernels]),
         "layer": Layer.FRAMEWORK.value,
         "kind": Kind.OP.value,
         "start_ns": launches.start_ns,
         "duration_ns": launches.duration_ns,
         "tid": lanes_of(launches.start_ns, launches.duration_ns),
         "thread": THREAD,
-        "input_shapes": shapes,
-        "module": text(launches.node, [node.module for node in nodes]),
-        "attributes": text(launches.node, [_attributes(launches, row) for row in range(len(nodes))]),
+        "input_shapes": pa.array(shapes, pa.string()).dictionary_encode() if shapes else None,
+        "attributes": text(launches.node, [_attributes(launches, row) for row in range(len(kernels))]),
     }
-    return event_table(columns | _canonical(launches.node, nodes) | dict(place), rows=len(launches.node))
+    told = None if known.spans is None else in_spans(launches.start_ns, known.spans)
+    columns |= canonical_columns(launches.node, kernels, known.table, told=told)
+    if known.with_flops and shapes:
+        columns["flops"] = pa.array(flops(launches.node.tolist(), kernels, shapes), pa.int64())
+    return event_table(columns | dict(place), rows=len(launches.node))
+
+
+def _distinct(launches: Launches, shapes: Sequence[str | None]) -> list[Launched]:
+    """Return each kernel once, with the shapes of its first launch."""
+    kernels, first = np.unique(launches.node, return_index=True)
+    seen = dict(zip(kernels.tolist(), first.tolist(), strict=True))
+    return [
+        Launched(name, parse(name), tensors(shapes[seen[number]] if shapes and number in seen else None))
+        for number, name in enumerate(launches.nodes)
+    ]
 
 
 def _attributes(launches: Launches, row: int) -> str | None:
@@ -98,41 +132,21 @@ def _attributes(launches: Launches, row: int) -> str | None:
     return json.dumps(found, separators=(",", ":"), ensure_ascii=False) if found else None
 
 
-def _canonical(launched: Ints, nodes: Sequence[Node]) -> dict[str, Any]:
-    table = lookup()
-    found = directions(launched.tolist(), nodes, table)
-    cases: dict[tuple[int, str | None], str | None] = {}
-    origins = []
-    for case in zip(launched.tolist(), found, strict=True):
-        if case not in cases:
-            cases[case] = table.origin(nodes[case[0]], case[1])
-        origins.append(cases[case])
-    return {
-        "op": text(launched, [table.op(node) for node in nodes]),
-        "origin": _encoded(origins),
-        "direction": _encoded(found),
-    }
-
-
-def _encoded(values: Sequence[str | None]) -> pa.DictionaryArray:
-    return pa.array(values, pa.string()).dictionary_encode()
-
-
-def _shapes(launches: Launches, path: Path | None) -> tuple[pa.Array | None, str | None]:
-    """Return the input shapes of each launch, and why there are none where the two files do not fit together.
+def _shapes(launches: Launches, path: Path | None) -> tuple[list[str | None], str | None]:
+    """Return the input shapes of each launch; none and the reason where the two files do not fit together.
 
     They are two lists in the same order, of which one tells names and times, the other names and shapes.
     """
     if path is None:
-        return None, f"no file {SHAPES}_*.txt"
+        return [], f"no file {SHAPES}_*.txt"
     rows = read_shapes(path)
     if len(rows) != len(launches.node):
-        return None, f"left out: {path.name} lists {len(rows)} launches, but {len(launches.node)} were timed"
+        return [], f"left out: {path.name} lists {len(rows)} launches, but {len(launches.node)} were timed"
     own_names = [name.rsplit("/", 1)[-1] for name in launches.nodes]
     for place, (number, (name, _)) in enumerate(zip(launches.node.tolist(), rows, strict=True)):
         if name and name != own_names[number]:
-            return None, f"left out: launch {place} is {own_names[number]}, but {name} in {path.name}"
-    return _encoded([shapes for _, shapes in rows]), None
+            return [], f"left out: launch {place} is {own_names[number]}, but {name} in {path.name}"
+    return [shapes for _, shapes in rows], None
 
 
 def _memory(record: MemoryRecord, place: Mapping[str, Any]) -> EventTable:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -50,6 +50,33 @@ def wait_for_kernels() -> None:
     own kernels, which MindSpore tells only once.
     """
     _find("mindspore.graph.api", "_pynative_executor").sync()
+
+
+def executor_class() -> type:
+    """Return the class whose methods run PyNative mode: gradients, and graphs that `ms.jit` made of functions.
+
+    Nothing public is called when gradients begin, and hooks of Cells are told of their own gradients only.
+    """
+    return type(_find("mindspore.graph.api", "_pynative_executor"))
+
+
+def graph_class() -> type:
+    """Return the class that runs the graphs of Cells."""
+    with _as_it_was("mindspore.graph.api", "_cell_graph_executor._graph_executor"):
+        return type(_find("mindspore.graph.api", "_cell_graph_executor")._graph_executor)
+
+
+def graph_text(graph: str) -> bytes:
+    """Return a compiled graph as MindSpore writes it, without the values of its parameters; empty if there is none.
+
+    Args:
+        graph: What MindSpore calls it.
+    """
+    executors = import_module("mindspore._c_expression")
+    for kind in ("GraphExecutor_", "JitExecutor_"):  # of Cells, of functions; each refuses what it does not have
+        with suppress(AttributeError, RuntimeError, TypeError):
+            return bytes(getattr(executors, kind).get_instance().get_func_graph_proto(graph, "anf_ir", False))
+    return b""
 
 
 def refuse_if_taken() -> None:

@@ -38,6 +38,10 @@ class Node:
     """The primitive that was taken apart into this and others."""
     number: int = 0
     """Number among the kernels of the same path and type."""
+    in_graph: bool = False
+    """Whether it was found in a graph that ran, so that the path is that of the graph."""
+    in_update: bool = False
+    """Whether the graph shows that it does nothing but update parameters."""
 
     @property
     def is_unscoped(self) -> bool:

@@ -59,8 +59,12 @@ class MindSporeRecorder:
             ConfigurationError: A native option is wrong.
         """
         wanted = {"record_shapes": options.record_shapes, "profile_memory": options.profile_memory}
-        kind = HostDriver if mindspore.get_context("device_target") == "CPU" else DeviceDriver
-        self._driver: Driver = kind(checked(wanted | dict(options.native_options)), workdir.absolute())
+        native_options, folder = checked(wanted | dict(options.native_options)), workdir.absolute()
+        self._driver: Driver = (
+            HostDriver(native_options, folder, with_flops=options.with_flops)
+            if mindspore.get_context("device_target") == "CPU"
+            else DeviceDriver(native_options, folder)
+        )
         self._state = _State.NEW
 
     def arm(self) -> None:

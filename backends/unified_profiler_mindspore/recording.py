@@ -15,6 +15,16 @@ from unified_profiler.errors import TraceFormatError
 NAME = "unified_profiler.json"
 
 
+class Span(msgspec.Struct, frozen=True, array_like=True):
+    """A time in which all kernels had one direction, where no span within it says otherwise."""
+
+    direction: str
+    start_ns: int
+    stop_ns: int
+    optimizer: str | None = None
+    """Class of the optimizer that was called."""
+
+
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
     """One recording of this package."""
 
@@ -24,6 +34,11 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     stop_ns: int
     sizes_bytes: dict[str, int]
     """The native files and how long each was when recording ended."""
+    spans: tuple[Span, ...] | None = None
+    """When gradients were computed and parameters updated by calls of the program; None if it is not known."""
+    bases: dict[str, list[str]] = {}
+    """Classes of optimizers, and those of the program that are a layer of MindSpore by another name: their bases."""
+    with_flops: bool = False
 
 
 def write_note(note: Recording, folder: Path) -> Path:

@@ -18,6 +18,7 @@ from typing import Any
 
 from unified_profiler.spi import HookRole, StepHook
 from unified_profiler_mindspore.optimizer_search import OPTIMIZER_MODULES, has_optimizer, works_with_optimizer
+from unified_profiler_mindspore.watched_calls import Invoke, watch
 
 Report = Callable[[int], None]
 Tell = Callable[[str, int], None]
@@ -187,21 +188,20 @@ def _wrap_call(owner: Any, ended: Callable[[Any], None]) -> Undo:
 
 
 def _wrap_optimizer(module: ModuleType, tell: Tell) -> Undo:
-    """Wrap the call of optimizers, which are Cells that inherit theirs."""
-    owner = module.Optimizer
+    """Watch the call of optimizers, which are Cells that inherit theirs; a recorder may be watching it, too."""
 
-    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+    def around(invoke: Invoke, optimizer: Any, _: tuple[Any, ...]) -> Any:
         outermost = _work.begin()
         try:
-            result = super(owner, self).__call__(*args, **kwargs)
+            result = invoke()
         finally:
             _work.end()
         _work.updated = True
         if outermost:
-            tell(OPTIMIZER, id(self))
+            tell(OPTIMIZER, id(optimizer))
         return result
 
-    return _replace(owner, "__call__", __call__)
+    return watch(module.Optimizer, "__call__", around)
 
 
 def _wrap_jit(module: ModuleType, tell: Tell) -> Undo:

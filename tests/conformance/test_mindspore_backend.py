@@ -18,8 +18,12 @@ from unified_profiler_mindspore import backend as mindspore_backend
 with suppress(SystemError):  # with NumPy 2, the first operator of a process fails in MindSpore 2.10
     ms.Tensor([1.0]) * ms.Tensor([1.0])
 
-ROWS = ops.ones((2, 8), ms.float32)
-LAYER = nn.Dense(8, 4, weight_init="ones", bias_init="zeros", activation="relu")
+ROWS = ops.ones((2, 1, 4, 4), ms.float32)
+LAYER = nn.SequentialCell(  # PyNative mode records the shapes of convolutions, but not those of matrix products
+    nn.Conv2d(1, 2, 3, weight_init="ones"),
+    nn.Flatten(),
+    nn.Dense(32, 4, weight_init="ones", bias_init="zeros", activation="relu"),
+)
 
 
 def forward(rows: ms.Tensor) -> ms.Tensor:

@@ -7,7 +7,8 @@ import pytest
 from unified_profiler_mindspore.canonical import lookup
 from unified_profiler_mindspore.lanes import KERNEL_LANE, lanes_of
 from unified_profiler_mindspore.nodes import Cell, Node, parse
-from unified_profiler_mindspore.order import directions
+from unified_profiler_mindspore.order import directions, in_spans
+from unified_profiler_mindspore.recording import Span
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,28 @@ def test_every_canonical_operator_is_one_of_onnx_or_marked(section: str) -> None
     known = {schema.name for schema in onnx.defs.get_all_schemas()}
     used = set(getattr(lookup(), section).values())
     assert {op for op in used if not op.startswith("x:")} <= known
+
+
+def test_kernels_that_update_are_those_of_optimizers() -> None:
+    table = lookup()
+    optimizers = {"Adam", "Momentum", "Adagrad", "x:Optimizer"}
+    of_optimizers = {name for name, op in table.kernel.items() if op in optimizers}
+    assert {name for name in table.kernel if table.update_type.search(name)} <= of_optimizers
+    assert {name for name in of_optimizers if not table.update_type.search(name)} == set()
+
+
+def test_classes_of_the_program_are_what_they_derive_from() -> None:
+    table = lookup().knowing(
+        {
+            "Faster": ["Adam", "Optimizer", "Cell"],
+            "Own": ["Optimizer", "Cell"],
+            "Affine": ["Dense", "Cell"],
+            "Net": ["Cell"],
+        }
+    )
+    assert (table.optimizer["Faster"], table.optimizer["Own"]) == ("Adam", "x:Optimizer")
+    assert table.composite["Affine"] == "Gemm"
+    assert "Net" not in {*table.composite, *table.optimizer}
 
 
 def found(*names: str) -> list[str | None]:
@@ -89,6 +112,38 @@ def test_pieces_among_gradients_before_the_last_forward_kernel_may_be_either() -
         "Gradients/Default/Grad_Log/Div-op0",
         "Default/Add-op1",
     ) == ["forward", "backward", None, "backward", "forward"]
+
+
+def test_a_piece_beside_a_gradient_may_be_either_unless_a_later_one_is_forward() -> None:
+    """Pieces are numbered forward first. What a gradient needs of the forward part alone may run early."""
+    assert found(
+        "Default/Conv2D-op0",
+        "Expand/_Muls/Mul-op0",
+        "Gradients/Default/Grad_Sub/Neg-op0",
+        "Default/Add-op0",
+        "Expand/_Muls/Mul-op1",
+        "Default/Add-op1",
+        "Expand/_Pow/Pow-op0",
+        "Gradients/Default/Grad_Log/Div-op0",
+    )[:6:] == ["forward", "forward", "backward", "forward", "forward", "forward"]
+    assert found(
+        "Default/Conv2D-op0", "Expand/_Pow/Pow-op0", "Gradients/Default/Grad_Log/Div-op0", "Default/Add-op1"
+    ) == [
+        "forward",
+        None,
+        "backward",
+        "forward",
+    ]
+
+
+def test_borders_tell_the_direction_and_the_innermost_counts() -> None:
+    spans = [Span("backward", 20, 30), Span("update", 40, 70, "Adam"), Span("backward", 50, 60)]
+    told = in_spans(np.array([10, 20, 30, 45, 55, 65]), spans)
+    assert [span and span.direction for span in told] == [None, "backward", None, "update", "backward", "update"]
+    assert [span and span.optimizer for span in told] == [None, None, None, "Adam", None, "Adam"]
+    names = ["MatMul", "ReluGrad", "Ones"]
+    directed = directions([0, 0, 1, 2, 0, 0], [parse(name) for name in names], lookup(), told=told)
+    assert directed == ["forward", "backward", "forward", "update", "backward", "update"]
 
 
 def test_each_run_of_a_graph_is_looked_at_by_itself() -> None:

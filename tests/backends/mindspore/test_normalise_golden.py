@@ -168,13 +168,18 @@ def test_the_optimizer_is_an_update() -> None:
     assert {row["name"] for row in rows} == {"Adam", "Assign", "AssignAdd", "Mul"}
 
 
-def test_pieces_of_operators_get_their_direction_from_the_order_of_launches() -> None:
-    """Two products of matrices forward, four backward, in each of two steps: as in the model."""
+def test_pieces_of_operators_get_their_direction_from_the_order_of_launches_where_it_tells() -> None:
+    """Two products of matrices forward, among gradients, and four backward in each of two steps."""
     rows = [row for row in kernels("model_train") if "Expand/_MatMulExt/" in node_of(row)]
-    assert Counter(row["direction"] for row in rows) == {"forward": 4, "backward": 8}
+    assert Counter(row["direction"] for row in rows) == {None: 4, "backward": 8}
     assert {row["origin"] for row in rows} == {"MatMul"}
     softmax = [row for row in kernels("model_train") if "Expand/_SoftmaxBackward/" in node_of(row)]
     assert {(row["origin"], row["direction"]) for row in softmax} == {("Softmax", "backward")}
+
+
+def test_gradients_of_what_only_one_sort_of_layer_uses_are_that_layers() -> None:
+    rows = [row for row in kernels("model_train") if "/Grad_GatherD/" in node_of(row) or "/Grad_Log/" in node_of(row)]
+    assert {(row["origin"], row["direction"]) for row in rows} == {("SoftmaxCrossEntropyLoss", "backward")}
 
 
 def test_a_graph_of_a_function_has_directions_without_layers() -> None:

@@ -1,0 +1,167 @@
+"""A graph as MindSpore writes it (`anf_ir`, in protobuf's wire format): operators, what each takes, and their shapes.
+
+    file:     4 graph
+    graph:    1 operators   3 parameters
+    operator: 1 inputs (1 key)   2 key   3 type   6 value   8 full name
+    parameter: 1 key   2 value
+    value:    2 tensor (2 shape: 1 dimensions: 1 size)
+
+Read are these fields. Not written by MindSpore are shapes of tensors in tuples, and graphs that are called within a
+graph, for branches and loops.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from unified_profiler.errors import TraceFormatError
+
+Shape = tuple[int, ...]
+
+_PASSING = frozenset({"Load", "Depend", "UpdateState", "TupleGetItem", "MakeTuple", "Reshape", "Cast", "Contiguous"})
+"""Operators whose result is the value that they were given, or a part of it: only their first input is looked at."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator of a graph."""
+
+    key: str
+    """By which others take its result."""
+    type: str
+    name: str
+    """As kernels are called."""
+    inputs: tuple[str, ...]
+    _value: bytes = field(default=b"", repr=False)
+
+    @cached_property
+    def shape(self) -> Shape | None:
+        """Shape of its result; None for a tuple of several, and for what is no tensor."""
+        return _shape(self._value)
+
+
+class Graph:
+    """One graph, in the order in which MindSpore built it."""
+
+    def __init__(self, operators: list[Operator], parameters: dict[str, Shape | None]) -> None:
+        """Take operators and the shapes of parameters."""
+        self.operators = operators
+        self.by_key = {one.key: one for one in operators}
+        self._parameters = parameters
+        self._sources: dict[str, str] = {}
+
+    def sources(self, operator: Operator) -> set[str]:
+        """Return what an operator works on, parameters or results, seen through what only passes them on."""
+        return {found for key in operator.inputs if (found := self._source(key)) is not None}
+
+    def users(self, key: str) -> set[str]:
+        """Return the operators that work on a result."""
+        return self._users.get(key, set())
+
+    @cached_property
+    def _users(self) -> dict[str, set[str]]:
+        users: dict[str, set[str]] = defaultdict(set)
+        for operator in self.operators:
+            if operator.type not in _PASSING:
+                for key in self.sources(operator):
+                    users[key].add(operator.key)
+        return users
+
+    def input_shapes(self, operator: Operator) -> list[Shape]:
+        """Return the shapes of the tensors that an operator takes, as far as they are known; constants are not."""
+        shapes = (
+            self.by_key[key].shape if key in self.by_key else self._parameters.get(key) for key in operator.inputs
+        )
+        return [shape for shape in shapes if shape is not None]
+
+    def _source(self, key: str) -> str | None:
+        first = key
+        for _ in self.operators:  # no way is longer
+            operator = self.by_key.get(key)
+            if operator is None or operator.type not in _PASSING or not operator.inputs:
+                break
+            key = self._sources.get(key) or operator.inputs[0]
+        self._sources[first] = key
+        return key if key in self.by_key or key in self._parameters else None
+
+
+def read_graph(path: Path) -> Graph:
+    """Read a graph.
+
+    Raises:
+        TraceFormatError: The file is damaged or of another kind.
+    """
+    try:
+        content = [(number, value) for top in _bytes(path.read_bytes(), 4) for number, value in _fields(top)]
+        operators = [_operator(value) for number, value in content if number == 1 and isinstance(value, bytes)]
+        parameters = [value for number, value in content if number == 3 and isinstance(value, bytes)]
+        return Graph(operators, {_text(value, 1): _shape(next(_bytes(value, 2), b"")) for value in parameters})
+    except (OSError, ValueError, LookupError) as error:
+        msg = f"{path} is damaged, or no graph of MindSpore: {error}"
+        raise TraceFormatError(msg) from error
+
+
+def _operator(text: bytes) -> Operator:
+    return Operator(
+        key=_text(text, 2),
+        type=_text(text, 3),
+        name=_text(text, 8),
+        inputs=tuple(_text(one, 1) for one in _bytes(text, 1)),
+        _value=next(_bytes(text, 6), b""),
+    )
+
+
+def _shape(value: bytes) -> Shape | None:
+    tensor = next(_bytes(value, 2), None)
+    if tensor is None:
+        return None
+    return tuple(_size(dimension) for shape in _bytes(tensor, 2) for dimension in _bytes(shape, 1))
+
+
+def _size(dimension: bytes) -> int:
+    """Return a size; one that is not known before the graph runs is written as a negative number."""
+    size = next((value for number, value in _fields(dimension) if number == 1 and isinstance(value, int)), 0)
+    return size if size < 1 << 63 else -1
+
+
+def _bytes(text: bytes, wanted: int) -> Iterator[bytes]:
+    return (value for number, value in _fields(text) if number == wanted and isinstance(value, bytes))
+
+
+def _text(text: bytes, wanted: int) -> str:
+    return next(_bytes(text, wanted), b"").decode()
+
+
+def _fields(text: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield number and value of each field: a whole number, or the bytes of a text or of further fields."""
+    place = 0
+    while place < len(text):
+        tag, place = _number(text, place)
+        if tag & 7 == 0:
+            value, place = _number(text, place)
+            yield tag >> 3, value
+            continue
+        size, place = _number(text, place) if tag & 7 == 2 else (_FIXED[tag & 7], place)
+        if place + size > len(text):
+            msg = "a field ends after the text"
+            raise ValueError(msg)
+        yield tag >> 3, text[place : place + size]
+        place += size
+
+
+_FIXED = {1: 8, 5: 4}
+"""Bytes of values of fixed length."""
+
+
+def _number(text: bytes, place: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = text[place]
+        number |= (byte & 127) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 128:
+            return number, place
