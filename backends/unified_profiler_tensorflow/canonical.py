@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from unified_profiler_tensorflow.canonical_live import NOTHING, Live
 from unified_profiler_tensorflow.canonical_path import GRADIENT, NodePath
 from unified_profiler_tensorflow.canonical_table import table
-from unified_profiler_tensorflow.live_objects import INPUT, METRIC, OPTIMIZER
+from unified_profiler_tensorflow.live_objects import INPUT, METRIC, OPTIMIZER, TAPE
 
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
 
@@ -85,4 +85,8 @@ def _forward(op: str | None, path: NodePath) -> Canonical:
     """Return what a node is that computes forwards, or sums up gradients, which have no scope there."""
     if made_by := _MADE_BY.get(path.maker or ""):
         return Canonical(op, made_by, FORWARD)
-    return Canonical(op, path.origin(op), BACKWARD if _GRADIENT_SUM.match(path.text) else FORWARD)
+    if _GRADIENT_SUM.match(path.text):
+        return Canonical(op, path.origin(op), BACKWARD)
+    if path.maker == TAPE:  # a gradient that somebody wrote for a function: which function is not told
+        return Canonical(op, None, BACKWARD)
+    return Canonical(op, path.origin(op), FORWARD)

@@ -7,13 +7,12 @@ out; and everything is, if there is more to read than fits into the time that th
 from __future__ import annotations
 
 import re
-import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from unified_profiler_tensorflow.live_objects import INPUT, METRIC, OPTIMIZER
+from unified_profiler_tensorflow.live_objects import INPUT, METRIC, OPTIMIZER, TAPE
 
 BUDGET_NS = 300_000_000
 """So long may one look at all graphs take."""
@@ -21,7 +20,6 @@ _INPUT_PIPELINE = "Dataset_"
 """How the names of graphs begin that `tf.data` makes of functions."""
 _WRITES = frozenset({"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"})
 _READ = "ReadVariableOp"
-_KERAS_PACKAGES = frozenset({"keras", "tf_keras"})
 _KERAS = re.compile(r"[/\\](?:tf_)?keras[/\\]src[/\\](?:(metrics|optimizers)[/\\])?")
 _OF_METRICS = frozenset({"compute_metrics", "get_metrics_result", "update_metrics"})
 """Functions of Keras's trainers in which metrics of the user's compute."""
@@ -29,6 +27,8 @@ _SORTS = {"metrics": METRIC, "optimizers": OPTIMIZER}
 _GRADIENTS = re.compile(r"tensorflow[/\\]python[/\\]ops[/\\]\w+_grad\.py$")
 _GRADIENT = re.compile(r"_(\w+?)(?:Grad(?:V\d)?)?")
 _TAPE = "gradient_tape/"
+_DIFFERENTIATING = re.compile(r"tensorflow[/\\]python[/\\](?:eager[/\\]imperative_grad|ops[/\\]gradients_util)\.py$")
+"""Where TensorFlow calls gradients, among them those that somebody wrote for a function: their nodes have no scope."""
 _NOT_RUN = frozenset({"Const", "Placeholder"})
 
 T = TypeVar("T")
@@ -59,9 +59,9 @@ def _may_have_run(graph: Any, executed: Collection[str]) -> bool:
 
 
 def owners_of_roots(graphs: Iterable[Any]) -> dict[str, str]:
-    """Return which nodes without a scope are parts of input pipelines, of metrics or of optimizers.
+    """Return which nodes without a scope are parts of input pipelines, of gradients, of metrics or of optimizers.
 
-    The graph tells the first, the place in Keras where a node was made the others.
+    The graph tells the first, the place in TensorFlow or Keras where a node was made the others.
     """
     owned = ((op, owner) for graph in graphs for owner in [_owner(graph)] for op in graph.get_operations())
     with suppress(TimeoutError):
@@ -106,16 +106,18 @@ def _unanimous(nodes: Iterable[tuple[Any, Owner]]) -> dict[str, str]:
 
 def _owner(graph: Any) -> Owner:
     """Return what tells the owners of a graph's nodes: one look for all of them, where that is enough."""
-    if any(op.type in _WRITES for op in graph.get_operations()):
-        return _maker if not _KERAS_PACKAGES.isdisjoint(sys.modules) else lambda _: None
+    if any(op.type in _WRITES or op.name.startswith(_TAPE) for op in graph.get_operations()):
+        return _maker
     # a pipeline that writes variables is a loop over a dataset, which TensorFlow makes a part of the dataset
     owner = INPUT if str(getattr(graph, "name", "")).startswith(_INPUT_PIPELINE) else None
     return lambda _: owner
 
 
 def _maker(op: Any) -> str | None:
-    """Return whose code made a node: the innermost frame of Keras that is one of a metric's or an optimizer's."""
+    """Return whose code made a node: the innermost frame that is a tape's, or a metric's or an optimizer's of Keras."""
     for frame in reversed(_frames(op)):
+        if _DIFFERENTIATING.search(frame.filename):
+            return TAPE
         place = _KERAS.search(frame.filename)
         if place and place[1]:
             return _SORTS[place[1]]

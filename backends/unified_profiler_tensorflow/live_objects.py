@@ -19,7 +19,7 @@ NAME = "live_objects.json"
 XPLANE = "xplane"
 """The folder beside the note to which TensorFlow writes `plugins/profile/<run>/<host>.xplane.pb`."""
 
-LAYER, LOSS, OPTIMIZER, METRIC, INPUT = "layer", "loss", "optimizer", "metric", "input"
+LAYER, LOSS, OPTIMIZER, METRIC, INPUT, TAPE = "layer", "loss", "optimizer", "metric", "input", "tape"
 
 Details = dict[str, Any]
 """Attributes of a node that tell how much it computes: strides, padding, the equation of an Einsum..."""
@@ -32,7 +32,7 @@ class LiveObjects(msgspec.Struct, frozen=True, kw_only=True):
     """Sort and class of all objects of a name: `{"head": [("layer", "Dense")]}`. The class is the nearest one that the
     framework itself defines: of a user's own layer that is `Layer`."""
     roots: dict[str, str] = {}
-    """Which nodes without a scope belong to metrics, to optimizers, or to the functions of an input pipeline."""
+    """Which nodes without a scope belong to metrics, optimizers, gradients, or the functions of an input pipeline."""
     gradients: dict[str, str] = {}
     """Of nodes in gradients whose names do not tell: the type of the node that they are the gradient of."""
     nodes: dict[str, list[Details]] = {}

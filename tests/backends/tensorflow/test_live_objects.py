@@ -181,6 +181,30 @@ def test_the_gradient_of_an_embedding_is_one_although_the_optimizer_adds_it_up(r
     assert ("Adam", "update") in meanings(rows, "reader")
 
 
+@pytest.mark.parametrize("function", [keras.activations.silu, tf.nn.silu])
+def test_a_gradient_that_is_written_for_a_function_is_no_forward_work(
+    function: Callable[[Any], Any], record: Record
+) -> None:
+    """Its nodes stand at the root, beside those of the forward: silu has such a gradient."""
+    weights = tf.Variable(tf.ones((3, 3)))
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def step() -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(function(INPUTS @ weights))
+        return tape.gradient(loss, weights)
+
+    step()
+    rows = operators(record(step))
+    directions = {row["name"]: row["direction"] for row in rows if row["direction"]}
+    assert directions["MatMul"] in {"forward", "backward"}
+    root = [row for row in rows if "/" not in row["node"].rpartition("PartitionedCall/")[2]]
+    backward = [row for row in root if row["direction"] == "backward"]
+    assert len(backward) >= 3
+    assert {row["origin"] for row in backward if row["name"] != "AddN"} == {None}
+    assert not [row for row in root if row["direction"] == "forward" and row["name"] in {"Sub", "Mul", "AddV2"}]
+
+
 def test_a_name_of_two_classes_stands_for_none(record: Record) -> None:
     layer, other = keras.layers.Dense(2, name="shared_name"), keras.layers.Conv2D(2, 1, name="shared_name")
     step = tf.function(layer)
