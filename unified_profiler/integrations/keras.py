@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from unified_profiler.errors import ConfigurationError
-from unified_profiler.integrations._driver import StepDriver
+from unified_profiler.integrations._callback import StepCallback
 from unified_profiler.model.records import StepSignal
 from unified_profiler.profiler import Profiler
 
 By = Literal["batch", "epoch"]
 
 
-class ProfilerCallback:
+class ProfilerCallback(StepCallback):
     """Calls `Profiler.step()` at the end of each batch or epoch.
 
     In `fit` the training batches are the steps; the validation in it is a region called "evaluate". `evaluate` and
@@ -45,6 +44,8 @@ class ProfilerCallback:
     _chief_worker_only = None
     validation_data = None
 
+    UNITS = ("batch", "epoch")
+
     def __init__(
         self,
         profiler: Profiler | None = None,
@@ -53,18 +54,9 @@ class ProfilerCallback:
         steps: tuple[int, int] | None = None,
         **options: Any,
     ) -> None:
-        if by not in {"batch", "epoch"}:
-            msg = f'`by` must be "batch" or "epoch"; found {by!r}.'
-            raise ConfigurationError(msg)
-        self.by: By = by
+        super().__init__(profiler, by=by, steps=steps, **options)
         self.params: dict[str, Any] | None = None
         self.model: Any = None
-        self._driver = StepDriver(profiler, steps=steps, **options)
-
-    @property
-    def profiler(self) -> Profiler:
-        """The Profiler, with its traces."""
-        return self._driver.profiler
 
     @property
     def batches_per_step(self) -> int | None:

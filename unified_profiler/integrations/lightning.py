@@ -11,9 +11,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Literal
 
-from unified_profiler.errors import ConfigurationError
 from unified_profiler.integrations._bases import completed
-from unified_profiler.integrations._driver import StepDriver
+from unified_profiler.integrations._callback import StepCallback
 from unified_profiler.model.records import StepSignal
 from unified_profiler.profiler import Profiler
 
@@ -25,7 +24,7 @@ By = Literal["batch", "epoch"]
 _MODULES = ("lightning.pytorch.callbacks", "pytorch_lightning.callbacks")
 
 
-class ProfilerCallback:
+class ProfilerCallback(StepCallback):
     """Calls `Profiler.step()` at the end of each batch or epoch of a Trainer.
 
     In `fit` the training batches are the steps, also those after which gradients are only accumulated; the validation
@@ -50,6 +49,8 @@ class ProfilerCallback:
         >>> Trainer(callbacks=[ProfilerCallback(steps=(10, 12), output_dir="profile")])  # doctest: +SKIP
     """
 
+    UNITS = ("batch", "epoch")
+
     def __new__(cls, *_args: Any, **_options: Any) -> Self:
         """Make an instance that is one of Lightning's callbacks as well."""
         return super().__new__(completed(cls, _callback_classes(), library="Lightning"))
@@ -62,16 +63,7 @@ class ProfilerCallback:
         steps: tuple[int, int] | None = None,
         **options: Any,
     ) -> None:
-        if by not in {"batch", "epoch"}:
-            msg = f'`by` must be "batch" or "epoch"; found {by!r}.'
-            raise ConfigurationError(msg)
-        self.by: By = by
-        self._driver = StepDriver(profiler, steps=steps, **options)
-
-    @property
-    def profiler(self) -> Profiler:
-        """The Profiler, with its traces."""
-        return self._driver.profiler
+        super().__init__(profiler, by=by, steps=steps, **options)
 
     # --- what a Trainer calls ---------------------------------------------------------------------------------
 

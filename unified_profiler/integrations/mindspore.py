@@ -9,9 +9,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Literal
 
-from unified_profiler.errors import ConfigurationError
 from unified_profiler.integrations._bases import completed
-from unified_profiler.integrations._driver import StepDriver
+from unified_profiler.integrations._callback import StepCallback
 from unified_profiler.model.records import StepSignal
 from unified_profiler.profiler import Profiler
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 By = Literal["step", "epoch"]
 
 
-class ProfilerCallback:
+class ProfilerCallback(StepCallback):
     """Calls `Profiler.step()` at the end of each step or epoch of a Model.
 
     In `train` and `fit` the training steps are the steps; the evaluation in `fit` is a region called "eval". `eval` has
@@ -46,6 +45,8 @@ class ProfilerCallback:
         >>> model.train(1, data, callbacks=[ProfilerCallback(steps=(10, 12), output_dir="profile")])  # doctest: +SKIP
     """
 
+    UNITS = ("step", "epoch")
+
     def __new__(cls, *_args: Any, **_options: Any) -> Self:
         """Make an instance that is one of MindSpore's callbacks as well."""
         return super().__new__(completed(cls, _callback_classes(), library="MindSpore"))
@@ -58,16 +59,7 @@ class ProfilerCallback:
         steps: tuple[int, int] | None = None,
         **options: Any,
     ) -> None:
-        if by not in {"step", "epoch"}:
-            msg = f'`by` must be "step" or "epoch"; found {by!r}.'
-            raise ConfigurationError(msg)
-        self.by: By = by
-        self._driver = StepDriver(profiler, steps=steps, **options)
-
-    @property
-    def profiler(self) -> Profiler:
-        """The Profiler, with its traces."""
-        return self._driver.profiler
+        super().__init__(profiler, by=by, steps=steps, **options)
 
     # --- what a Model calls -----------------------------------------------------------------------------------
 

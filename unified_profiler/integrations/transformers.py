@@ -11,9 +11,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Literal
 
-from unified_profiler.errors import ConfigurationError
 from unified_profiler.integrations._bases import completed
-from unified_profiler.integrations._driver import StepDriver
+from unified_profiler.integrations._callback import StepCallback
 from unified_profiler.model.records import StepSignal
 from unified_profiler.profiler import Profiler
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 By = Literal["step", "batch", "epoch"]
 
 
-class ProfilerCallback:
+class ProfilerCallback(StepCallback):
     """Calls `Profiler.step()` at the end of each step, batch or epoch of a Trainer.
 
     In `train` a step is what the Trainer calls one: an update of the weights, with all batches whose gradients were
@@ -48,6 +47,8 @@ class ProfilerCallback:
         >>> Trainer(model, callbacks=[ProfilerCallback(steps=(10, 12), output_dir="profile")])  # doctest: +SKIP
     """
 
+    UNITS = ("step", "batch", "epoch")
+
     def __new__(cls, *_args: Any, **_options: Any) -> Self:
         """Make an instance that is one of the library's callbacks as well."""
         return super().__new__(completed(cls, _callback_classes(), library="transformers"))
@@ -60,18 +61,9 @@ class ProfilerCallback:
         steps: tuple[int, int] | None = None,
         **options: Any,
     ) -> None:
-        if by not in {"step", "batch", "epoch"}:
-            msg = f'`by` must be "step", "batch" or "epoch"; found {by!r}.'
-            raise ConfigurationError(msg)
-        self.by: By = by
-        self._driver = StepDriver(profiler, steps=steps, **options)
+        super().__init__(profiler, by=by, steps=steps, **options)
         self._evaluating = False
         self._loader: Any = None
-
-    @property
-    def profiler(self) -> Profiler:
-        """The Profiler, with its traces."""
-        return self._driver.profiler
 
     # --- what a Trainer calls in `train` ----------------------------------------------------------------------
 
