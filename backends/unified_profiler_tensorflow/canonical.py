@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from unified_profiler_tensorflow.canonical_live import NOTHING, Live
 from unified_profiler_tensorflow.canonical_path import GRADIENT, NodePath
 from unified_profiler_tensorflow.canonical_table import table
-from unified_profiler_tensorflow.live_objects import INPUT, METRIC, OPTIMIZER, TAPE
+from unified_profiler_tensorflow.live_objects import INPUT, METRIC, OPTIMIZER, TAPE, UNSURE
 
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
 
@@ -89,4 +89,4 @@ def _forward(op: str | None, path: NodePath) -> Canonical:
         return Canonical(op, path.origin(op), BACKWARD)
     if path.maker == TAPE:  # a gradient that somebody wrote for a function: which function is not told
         return Canonical(op, None, BACKWARD)
-    return Canonical(op, path.origin(op), FORWARD)
+    return Canonical(op, None, None) if path.maker == UNSURE else Canonical(op, path.origin(op), FORWARD)

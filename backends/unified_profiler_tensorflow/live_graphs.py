@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from unified_profiler_tensorflow.live_objects import INPUT, METRIC, OPTIMIZER, TAPE
+from unified_profiler_tensorflow.live_objects import INPUT, METRIC, OPTIMIZER, TAPE, UNSURE
 
 BUDGET_NS = 300_000_000
 """So long may one look at all graphs take."""
@@ -101,7 +101,8 @@ def _unanimous(nodes: Iterable[tuple[Any, Owner]]) -> dict[str, str]:
     for op, owner in nodes:
         if op.type not in _NOT_RUN:
             found.setdefault(op.name, set()).add(owner(op))
-    return {name: owner for name, (owner, *others) in found.items() if owner and not others}
+    unsure = {name: UNSURE for name, owners in found.items() if len(owners) > 1 and TAPE in owners}
+    return unsure | {name: owner for name, (owner, *others) in found.items() if owner and not others}
 
 
 def _owner(graph: Any) -> Owner:

@@ -20,6 +20,8 @@ XPLANE = "xplane"
 """The folder beside the note to which TensorFlow writes `plugins/profile/<run>/<host>.xplane.pb`."""
 
 LAYER, LOSS, OPTIMIZER, METRIC, INPUT, TAPE = "layer", "loss", "optimizer", "metric", "input", "tape"
+UNSURE = "unsure"
+"""Of nodes that are a gradient's in one graph and something else in another."""
 
 Details = dict[str, Any]
 """Attributes of a node that tell how much it computes: strides, padding, the equation of an Einsum..."""
