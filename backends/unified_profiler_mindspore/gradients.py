@@ -7,23 +7,25 @@ is named only if all uses of the primitive that come into question are in layers
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unified_profiler_mindspore.canonical import FORWARD, Lookup
 from unified_profiler_mindspore.graph_ir import Graph, Operator, Shape
 from unified_profiler_mindspore.graph_places import Launched, squeezed
-from unified_profiler_mindspore.nodes import Node, parse
+from unified_profiler_mindspore.nodes import Node
 from unified_profiler_mindspore.scopes import corrected
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Use:
     """A use of a primitive in the forward part."""
 
     origin: str | None
     module: str | None
+    in_layer: bool
+    """Whether the module is a layer that is known, not one of the program's that uses primitives itself."""
     values: frozenset[str]
     """What it works on and what comes of it, by their keys in the graph."""
     shapes: frozenset[Shape]
@@ -40,21 +42,36 @@ class Gradients:
         for key, graph in self._graphs.items():
             self._look_at(key, graph)
         self._look_at_rest([one for one in launched if one.place is None])
+        self._counts: dict[tuple[int, str | None], Counter[str]] = defaultdict(Counter)
+        for (graph_key, primitive), uses in self._uses.items():
+            for use in uses:
+                self._counts[graph_key, use.module][primitive] += 1
         self._siblings = self._of_same_gradient()
 
     def layer(self, one: Launched) -> tuple[str | None, str | None]:
         """Return origin and module of the layer whose gradient a kernel is part of, each None where it is not known."""
         uses = self._uses_in_question(one)
         origins, modules = {use.origin for use in uses}, {use.module for use in uses}
-        own = self._uses.get(self._key(one), [])
-        alone = len(modules) == 1 and sum(use.module in modules for use in own) == 1
-        return (origins.pop() if len(origins) == 1 else None), (modules.pop() if alone else None)
+        origin = origins.pop() if len(origins) == 1 else None
+        once = one.place is not None and len(modules) == 1 and self._is_called_once(one, uses)
+        return origin, modules.pop() if once else None
+
+    def _is_called_once(self, one: Launched, uses: Sequence[Use]) -> bool:
+        """Say whether a layer is called once in its graph: it then uses one of its primitives once.
+
+        Of a Cell that is called again, gradients are told apart by no name; nor are those of the program's own Cells,
+        which may use a primitive again.
+        """
+        graph, primitive = self._key(one)
+        if not uses[0].in_layer:
+            return sum(use.module == uses[0].module for use in self._uses[graph, primitive]) == 1
+        return min(self._counts[graph, uses[0].module].values()) == 1
 
     # --- the forward part ---------------------------------------------------------------------------------------------
 
     def _look_at(self, key: int, graph: Graph) -> None:
         for operator in graph.operators:
-            node = parse(operator.name)
+            node = operator.node
             if not self._is_forward(node):
                 continue
             node = corrected(node, graph, operator, self._table)
@@ -62,6 +79,7 @@ class Gradients:
             use = Use(
                 origin=self._table.origin(node, FORWARD),
                 module=node.module,
+                in_layer=self._table.layer_of(node) is not None,
                 values=frozenset(graph.sources(operator) | {operator.key}),
                 shapes=frozenset(map(squeezed, shapes)),
             )
@@ -70,14 +88,14 @@ class Gradients:
     def _look_at_rest(self, launched: Sequence[Launched]) -> None:
         """Look at kernels of which no graph is known; pieces that have lost their layer may be of any."""
         for one in launched:
-            kind = one.node.expanded_from or one.node.type
-            if one.node.expanded_from:
-                self._uses[0, kind].append(Use(None, None, frozenset(), frozenset()))
-            elif self._is_forward(one.node):
-                origin = self._table.origin(one.node, FORWARD)
-                self._uses[0, kind].append(
-                    Use(origin, one.node.module, frozenset(), frozenset(map(squeezed, one.shapes)))
-                )
+            node, shapes = one.node, frozenset(map(squeezed, one.shapes))
+            if node.expanded_from:
+                use = Use(origin=None, module=None, in_layer=False, values=frozenset(), shapes=frozenset())
+                self._uses[0, node.expanded_from].append(use)
+            elif self._is_forward(node):
+                origin, in_layer = self._table.origin(node, FORWARD), self._table.layer_of(node) is not None
+                use = Use(origin=origin, module=None, in_layer=in_layer, values=frozenset(), shapes=shapes)
+                self._uses[0, node.type].append(use)
 
     def _is_forward(self, node: Node) -> bool:
         return node.top == "Default" and self._table.direction(node) in (FORWARD, None)
@@ -88,9 +106,12 @@ class Gradients:
         return id(one.place.graph) if one.place else 0, one.node.gradient_of or ""
 
     def _uses_in_question(self, one: Launched) -> list[Use]:
-        uses = self._uses.get(self._key(one), [])
-        if one.place:
-            uses = self._by_value(*one.place) or uses
+        if one.place is None:  # it may be in any graph
+            uses = [
+                use for (_, primitive), some in self._uses.items() if primitive == one.node.gradient_of for use in some
+            ]
+        else:
+            uses = self._by_value(*one.place) or self._uses.get(self._key(one), [])
         return _by_shape(uses, one)
 
     def _by_value(self, graph: Graph, operator: Operator) -> list[Use]:
@@ -102,7 +123,7 @@ class Gradients:
         return [use for use in own if id(use) in others] if own else list(others.values())
 
     def _by_own_value(self, graph: Graph, operator: Operator) -> list[Use]:
-        primitive = parse(operator.name).gradient_of
+        primitive = operator.node.gradient_of
         values = {key for key in graph.sources(operator) if not _is_gradient(graph, key)}
         return [use for use in self._uses.get((id(graph), primitive or ""), []) if values and values <= use.values]
 
@@ -112,7 +133,7 @@ class Gradients:
         members: dict[tuple[int, str | None, str], list[str]] = defaultdict(list)
         for number, graph in self._graphs.items():
             for operator in graph.operators:
-                primitive = parse(operator.name).gradient_of
+                primitive = operator.node.gradient_of
                 uses = self._by_own_value(graph, operator) if primitive else []
                 for key in graph.sources(operator) if primitive else ():
                     if _is_gradient(graph, key):

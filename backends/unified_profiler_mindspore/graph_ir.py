@@ -19,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler_mindspore.nodes import Node, parse
 
 Shape = tuple[int, ...]
 
@@ -37,6 +38,11 @@ class Operator:
     """As kernels are called."""
     inputs: tuple[str, ...]
     _value: bytes = field(default=b"", repr=False)
+
+    @cached_property
+    def node(self) -> Node:
+        """What its name says."""
+        return parse(self.name)
 
     @cached_property
     def shape(self) -> Shape | None:
@@ -73,10 +79,15 @@ class Graph:
 
     def input_shapes(self, operator: Operator) -> list[Shape]:
         """Return the shapes of the tensors that an operator takes, as far as they are known; constants are not."""
-        shapes = (
-            self.by_key[key].shape if key in self.by_key else self._parameters.get(key) for key in operator.inputs
-        )
-        return [shape for shape in shapes if shape is not None]
+        keys = [part for key in operator.inputs for part in self._parts(key)]
+        return [shape for key in keys if (shape := self._shape_of(key)) is not None]
+
+    def _parts(self, key: str) -> tuple[str, ...]:
+        operator = self.by_key.get(key)
+        return operator.inputs if operator and operator.type == "MakeTuple" else (key,)
+
+    def _shape_of(self, key: str) -> Shape | None:
+        return self.by_key[key].shape if key in self.by_key else self._parameters.get(key)
 
     def _source(self, key: str) -> str | None:
         first = key

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
 from unified_profiler_mindspore.canonical import Lookup
 from unified_profiler_mindspore.graph_ir import Graph, Operator, Shape
-from unified_profiler_mindspore.nodes import Node, parse
+from unified_profiler_mindspore.nodes import Node
 from unified_profiler_mindspore.scopes import corrected
 from unified_profiler_mindspore.updates import unscoped_updates
 
@@ -47,10 +47,11 @@ def placed(launched: Sequence[Launched], graphs: Sequence[Graph], table: Lookup)
     if not graphs:
         return list(launched)
     updating = {id(graph): unscoped_updates(graph, table) for graph in graphs}
+    operators = [_by_path_and_by_type(graph) for graph in graphs]
+    known = {name for of in operators for name in of}
     rows: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row, one in enumerate(launched):
-        rows[_operators_of(one), one.node.type].append(row)
-    operators = [_by_path_and_by_type(graph) for graph in graphs]
+        rows[_operators_of(one, known), one.node.type].append(row)
     found: dict[int, Place] = {}
     for (wanted, kind), alike in rows.items():
         places = [of[wanted] for of in operators if wanted in of]
@@ -59,12 +60,12 @@ def placed(launched: Sequence[Launched], graphs: Sequence[Graph], table: Lookup)
     return [_placed(one, found[row], table, updating) if row in found else one for row, one in enumerate(launched)]
 
 
-def _operators_of(one: Launched) -> str:
+def _operators_of(one: Launched, known: Collection[str]) -> str:
     """Return by what the operators of a kernel are found: path and type, or the type alone of pieces."""
-    if one.node.expanded_from:
-        return one.node.expanded_from
-    path = one.name.rpartition("/")[0]
-    return f"{path}/{_RENAMED.get(one.node.type, one.node.type)}" if path else ""
+    kind, path = one.node.type, one.name.rpartition("/")[0]
+    if one.node.expanded_from or not path:
+        return one.node.expanded_from or ""
+    return f"{path}/{kind}" if f"{path}/{kind}" in known else f"{path}/{_RENAMED.get(kind, kind)}"
 
 
 def _by_path_and_by_type(graph: Graph) -> dict[str, list[Place]]:
@@ -77,7 +78,7 @@ def _by_path_and_by_type(graph: Graph) -> dict[str, list[Place]]:
 
 def _placed(one: Launched, place: Place, table: Lookup, updating: Mapping[int, set[str]]) -> Launched:
     node = dataclasses.replace(
-        corrected(parse(place.operator.name), place.graph, place.operator, table),
+        corrected(place.operator.node, place.graph, place.operator, table),
         type=one.node.type,
         expanded_from=one.node.expanded_from,
         number=one.node.number,

@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from unified_profiler_mindspore.canonical import Lookup
 from unified_profiler_mindspore.graph_ir import Graph, Operator
-from unified_profiler_mindspore.nodes import Cell, Node, parse
+from unified_profiler_mindspore.nodes import Cell, Node
 
 _SHARED = frozenset({"Add", "AddExt", "Sub", "SubExt", "Mul", "Muls", "Div", "Divs", "Neg"})
 """What Python's signs mean; no layer is made of one of these alone."""
@@ -32,5 +32,5 @@ def corrected(node: Node, graph: Graph, operator: Operator, table: Lookup) -> No
 def _around(graph: Graph, operator: Operator) -> list[tuple[Cell, ...]]:
     """Return the Cells of the forward operators that an operator takes from or gives to."""
     keys = {*graph.sources(operator), *graph.users(operator.key)} & graph.by_key.keys()
-    nodes = [parse(graph.by_key[key].name) for key in keys]
+    nodes = [graph.by_key[key].node for key in keys]
     return [node.cells for node in nodes if node.top == "Default"]

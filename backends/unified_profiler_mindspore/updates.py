@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from unified_profiler_mindspore.canonical import UPDATE, Lookup
 from unified_profiler_mindspore.graph_ir import Graph
-from unified_profiler_mindspore.nodes import parse
 
 
 def unscoped_updates(graph: Graph, table: Lookup) -> set[str]:
     """Return the operators outside of any Cell that only update parameters, by their keys."""
-    known = {one.key for one in graph.operators if table.direction(parse(one.name)) == UPDATE}
+    known = {one.key for one in graph.operators if table.direction(one.node) == UPDATE}
     read = {key for one in graph.operators if one.key in known for key in graph.sources(one)}
-    loose = [one for one in graph.operators if one.key not in known and parse(one.name).is_unscoped]
+    loose = [one for one in graph.operators if one.key not in known and one.node.is_unscoped]
     found = {one.key for one in loose if one.type.startswith("Assign") and graph.sources(one) & read}
     for one in reversed(loose):
         users = graph.users(one.key)

@@ -146,6 +146,9 @@ def test_convolutions_have_the_directions_and_layers_that_they_are_made_of(convo
         "network._backbone.second",
         "network._backbone.up",
     }
+    assert {
+        row["module"] for row in training if row["name"] == "Conv2DBackpropInput" and row["direction"] == "backward"
+    } == {"network._backbone.second"}
     assert {row["module"] for row in training if row["name"] == "ReluGrad"} == {None}  # one Cell, called twice
 
 
@@ -164,6 +167,8 @@ def test_pieces_of_layers_and_of_their_gradients_are_the_layers(attention: tuple
     }
     power = [row for row in training if "PowTensorScalar" in (row["attributes"] or "")]
     assert {(row["origin"], row["direction"]) for row in power} == {("Gelu", "backward")}
+    gelu = [row for row in training if (row["origin"], row["direction"]) == ("Gelu", "backward")]
+    assert {row["module"] for row in gelu} == {"network._backbone.gelu"}
     products = [row["origin"] for row in training if row["name"] == "MatMul" and row["direction"] == "backward"]
     assert Counter(products)["Gemm"] == 2 * 2
 
