@@ -102,7 +102,7 @@ def with_op_map(source: Trace | Run, path: str | Path) -> Trace | Run:
 
 
 def _mapped_trace(trace: Trace, known: OpMap) -> Trace:
-    return Trace(lambda: _mapped(trace.events, known), trace.info)
+    return Trace(lambda columns: _mapped(trace.events, known).select(columns), trace.info)
 
 
 def _mapped(events: EventTable, known: OpMap) -> EventTable:

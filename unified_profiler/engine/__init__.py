@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from unified_profiler.engine.embedded import DuckDBEngine
-from unified_profiler.engine.protocol import Engine
+from unified_profiler.engine.protocol import Engine, EngineTable
 from unified_profiler.engine.query import query
 from unified_profiler.engine.result import Result
 from unified_profiler.engine.source import Source, tables_of, traces_of
 
-__all__ = ["DuckDBEngine", "Engine", "Result", "Source", "query", "tables_of", "traces_of"]
+__all__ = ["DuckDBEngine", "Engine", "EngineTable", "Result", "Source", "query", "tables_of", "traces_of"]

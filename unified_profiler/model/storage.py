@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ def read_parquet(path: Path) -> Trace:
         msg = f"{path} is a Parquet file, but not one written by unified_profiler: it holds no trace info."
         raise TraceFormatError(msg)
     info = parse_record(path, metadata[_INFO_KEY], TraceInfo)
-    return Trace(lambda: _read_events(path), info)
+    return Trace(lambda columns: _read_events(path, columns), info, file=path)
 
 
 def parse_record(path: Path, text: bytes | str, record: type[Any]) -> Any:
@@ -84,17 +84,16 @@ def parse_record(path: Path, text: bytes | str, record: type[Any]) -> Any:
     return found
 
 
-def _read_events(path: Path) -> EventTable:
-    table = _guarded(path, lambda: pq.read_table(path, read_dictionary=_text_columns(), memory_map=False))
-    missing = [name for name in EVENT_SCHEMA.names if name not in table.schema.names]
+def _read_events(path: Path, columns: Sequence[str]) -> EventTable:
+    present = _guarded(path, lambda: pq.read_schema(path).names)
+    missing = [name for name in EVENT_SCHEMA.names if name not in present]
     if missing:
         msg = f"{path} lacks the columns {missing}; expected the event schema, version {SCHEMA_VERSION}."
         raise TraceFormatError(msg)
-    return table.select(EVENT_SCHEMA.names).cast(EVENT_SCHEMA).replace_schema_metadata(None)
-
-
-def _text_columns() -> list[str]:
-    return [field.name for field in EVENT_SCHEMA if pa.types.is_dictionary(field.type)]
+    schema = pa.schema([EVENT_SCHEMA.field(name) for name in columns])
+    texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    table = _guarded(path, lambda: pq.read_table(path, columns=schema.names, read_dictionary=texts, memory_map=False))
+    return table.cast(schema).replace_schema_metadata(None)
 
 
 def _guarded(path: Path, read: Callable[[], Any]) -> Any:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
 
 from unified_profiler.model.notebook import traces_html
 from unified_profiler.model.records import TraceInfo
-from unified_profiler.model.schema import EventTable
+from unified_profiler.model.schema import EVENT_SCHEMA, EventTable
 
 
 class Trace:
@@ -14,13 +17,17 @@ class Trace:
 
     Attributes:
         info: A `TraceInfo` record.
+        file: The Parquet file that holds the events, None for a trace in memory.
     """
 
-    __slots__ = ("_events", "_load", "info")
+    __slots__ = ("_events", "_load", "file", "info")
 
-    def __init__(self, events: EventTable | Callable[[], EventTable], info: TraceInfo) -> None:
-        """Make a trace of a table, or of a function that gives it later."""
+    def __init__(
+        self, events: EventTable | Callable[[Sequence[str]], EventTable], info: TraceInfo, *, file: Path | None = None
+    ) -> None:
+        """Make a trace of a table, or of a function that reads the named columns of it later."""
         self.info = info
+        self.file = file
         self._load = events if callable(events) else None
         self._events = None if callable(events) else events
 
@@ -29,8 +36,14 @@ class Trace:
         """The events, a `pyarrow.Table` in the event schema."""
         if self._events is None:
             assert self._load is not None  # noqa: S101  the constructor sets one or the other
-            self._events = self._load()
+            self._events = self._load(EVENT_SCHEMA.names)
         return self._events
+
+    def columns(self, names: Sequence[str]) -> pa.Table:
+        """Return some columns of the events; a trace on disk reads only these, and forgets them."""
+        if self._events is None and self._load is not None:
+            return self._load(names)
+        return self.events.select(names)
 
     def __len__(self) -> int:
         """Return the number of events."""

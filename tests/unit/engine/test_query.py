@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from unified_profiler.engine import query
+from unified_profiler.engine import DuckDBEngine, query
 from unified_profiler.errors import QueryError, UsageError
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.records import TraceInfo
@@ -70,7 +70,7 @@ def test_steps_of_a_run_are_a_table() -> None:
 
 
 def test_another_engine_can_execute_the_query(trace: Trace) -> None:
-    class Echo:
+    class Echo(DuckDBEngine):
         def run(self, sql: str, *, tables: Mapping[str, pa.Table]) -> pa.Table:
             return pa.table({"sql": [sql], "events": [len(tables["events"])]})
 
