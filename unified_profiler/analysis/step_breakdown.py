@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 
 from unified_profiler.analysis.sql import load
-from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, tables_of
+from unified_profiler.analysis.step_facts import COLUMNS, FACTS, breakdown_facts
+from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
 
 _SCHEMA = pa.schema(
     {
@@ -41,28 +39,20 @@ def step_breakdown(source: Source, *, engine: Engine | None = None) -> Result:
         source: A Trace or a Run.
         engine: What executes the query; the embedded DuckDB if not given.
     """
-    found = (engine or DuckDBEngine()).run(load("step_breakdown"), tables={"events": tables_of(source)["events"]})
-    step = itemgetter("rank", "cycle", "step")
-    rows = [_row(parts) for _, parts in groupby(found.to_pylist(), key=step)]
-    footer = () if rows else ("No step was recorded: call step() at the end of each iteration.",)
-    return Result(table=pa.Table.from_pylist(rows, schema=_SCHEMA), footer=footer, sorted_by="step")
+    engine = engine or DuckDBEngine()
+    facts = engine.each_trace(traces_of(source), breakdown_facts, columns=COLUMNS, schema=FACTS)
+    table = engine.run(load("step_breakdown"), tables={"facts": facts})
+    regions = engine.run(load("step_regions"), tables={"facts": facts})
+    table = table.append_column("regions_ns", _regions(table, regions)).cast(_SCHEMA)
+    footer = () if len(table) else ("No step was recorded: call step() at the end of each iteration.",)
+    return Result(table=table, footer=footer, sorted_by="step")
 
 
-def _row(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    parts = list(parts)
-    first = parts[0]
-    busy = {part["part"]: part["busy_ns"] for part in parts if part["region"] is None}
-    collective = busy.get(1, 0)
-    moved = busy.get(2, 0)
-    covered = busy.get(3, 0)
-    return {
-        "rank": first["rank"],
-        "cycle": first["cycle"],
-        "step": first["step"],
-        "wall_ns": first["wall_ns"],
-        "op_ns": covered - moved,
-        "collective_ns": collective,
-        "copy_ns": moved - collective,
-        "uncovered_ns": first["wall_ns"] - covered,
-        "regions_ns": [(part["region"], part["busy_ns"]) for part in parts if part["region"] is not None],
-    }
+def _regions(steps: pa.Table, regions: pa.Table) -> pa.Array:
+    """Return the regions of each step, in the order of the steps."""
+    keys = ("rank", "cycle", "step")
+    found: dict[tuple[Any, ...], list[tuple[str, int]]] = {}
+    for *step, name, spent in zip(*(column.to_pylist() for column in regions.columns), strict=True):
+        found.setdefault(tuple(step), []).append((name, spent))
+    rows = zip(*(steps.column(key).to_pylist() for key in keys), strict=True)
+    return pa.array([found.get(row, []) for row in rows], pa.map_(pa.string(), pa.int64()))

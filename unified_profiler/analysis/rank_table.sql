@@ -1,0 +1,112 @@
+-- Each step of each rank: where its time went, and how long it waited in collectives for ranks that had not come yet.
+-- `facts` has the parts of each step, the meetings (collectives that end for all together) and the exposed moments, in
+-- which a rank was in a meeting and did nothing else. `clocks` says how far the clock of a rank is ahead.
+with
+placed as (
+    select
+        facts.rank,
+        facts.cycle,
+        facts.step,
+        what,
+        name,
+        nth,
+        start_ns - cast(round(coalesce(ahead_ns + drift * (start_ns - at_ns), 0)) as bigint) as start_ns,
+        end_ns - cast(round(coalesce(ahead_ns + drift * (end_ns - at_ns), 0)) as bigint) as end_ns
+    from facts
+    left join clocks on clocks.rank = facts.rank
+    where what in ('meeting', 'exposed')
+),
+counted as (
+    select step, name, rank, count(*) as meetings
+    from placed
+    where what = 'meeting'
+    group by step, name, rank
+),
+-- Where the ranks do not agree how often they met, nobody knows which meeting is which.
+known as (
+    select step, name
+    from counted
+    group by step, name
+    having count(*) > 1 and min(meetings) = max(meetings)
+),
+complete as (
+    select placed.step, placed.name, nth, max(start_ns) as complete_ns
+    from placed
+    join known on known.step = placed.step and known.name = placed.name
+    where what = 'meeting'
+    group by placed.step, placed.name, nth
+),
+waits as (
+    select rank, cycle, placed.step, start_ns, least(end_ns, complete_ns) as end_ns
+    from placed
+    join complete on complete.step = placed.step and complete.name = placed.name and complete.nth = placed.nth
+    where what = 'meeting' and complete_ns > start_ns
+),
+reached as (
+    select
+        rank, cycle, step, start_ns, end_ns,
+        coalesce(
+            max(end_ns) over (
+                partition by rank, cycle
+                order by start_ns, end_ns
+                rows between unbounded preceding and 1 preceding
+            ),
+            start_ns
+        ) as reach_ns
+    from waits
+),
+-- A wait may last into the next step.
+pieces as (
+    select rank, cycle, step, greatest(start_ns, reach_ns) as start_ns, end_ns
+    from reached
+    where end_ns > reach_ns
+    union all
+    select rank, cycle, step + 1 as step, greatest(start_ns, reach_ns) as start_ns, end_ns
+    from reached
+    where end_ns > reach_ns
+),
+waiting as (
+    select
+        placed.rank, placed.cycle, placed.step,
+        sum(least(placed.end_ns, pieces.end_ns) - greatest(placed.start_ns, pieces.start_ns)) as waiting_ns
+    from placed
+    join pieces
+        on pieces.rank = placed.rank
+        and pieces.cycle = placed.cycle
+        and pieces.step = placed.step
+        and pieces.start_ns < placed.end_ns
+        and pieces.end_ns > placed.start_ns
+    where what = 'exposed'
+    group by placed.rank, placed.cycle, placed.step
+),
+parts as (
+    select
+        rank,
+        cycle,
+        step,
+        min(case when what = 'wall' then start_ns end) as start_ns,
+        sum(case when what = 'wall' then spent_ns else 0 end) as wall_ns,
+        sum(case when what = 'compute' then spent_ns else 0 end) as compute_ns,
+        sum(case when what = 'collective' then spent_ns else 0 end) as collective_ns,
+        sum(case when what = 'copy' then spent_ns else 0 end) as copy_ns,
+        sum(case when what = 'data' then spent_ns else 0 end) as data_ns,
+        sum(case when what = 'idle' then spent_ns else 0 end) as uncovered_ns
+    from facts
+    where what in ('wall', 'compute', 'collective', 'copy', 'data', 'idle')
+    group by rank, cycle, step
+)
+select
+    parts.rank,
+    parts.cycle,
+    parts.step,
+    cast(wall_ns as bigint) as wall_ns,
+    cast(wall_ns - coalesce(waiting_ns, 0) as bigint) as own_ns,
+    cast(compute_ns as bigint) as compute_ns,
+    cast(collective_ns as bigint) as collective_ns,
+    cast(coalesce(waiting_ns, 0) as bigint) as waiting_ns,
+    cast(copy_ns as bigint) as copy_ns,
+    cast(data_ns as bigint) as data_ns,
+    cast(uncovered_ns as bigint) as uncovered_ns
+from parts
+left join waiting on waiting.rank = parts.rank and waiting.cycle = parts.cycle and waiting.step = parts.step
+order by parts.rank, parts.step, parts.cycle
