@@ -32,7 +32,8 @@ class Coded:
 def coded(events: EventTable, name: str) -> Coded:
     """Return a text column."""
     column = events.column(name).unify_dictionaries().combine_chunks()
-    return Coded(column.indices.fill_null(-1).to_numpy(zero_copy_only=False), column.dictionary.to_pylist())
+    indices = column.indices.fill_null(-1) if column.null_count else column.indices
+    return Coded(indices.to_numpy(zero_copy_only=False), column.dictionary.to_pylist())
 
 
 def ints(events: EventTable, name: str, *, null: int = -1) -> Ints:

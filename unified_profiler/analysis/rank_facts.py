@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from unified_profiler.analysis import step_facts
-from unified_profiler.analysis.columns import Flags, coded, ints
+from unified_profiler.analysis.columns import coded, ints
 from unified_profiler.analysis.intervals import Spans
 from unified_profiler.analysis.step_facts import Lanes, Steps, breakdown, facts, of_trace
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind
 
-COLUMNS = (*step_facts.COLUMNS, "self_ns", "pid", "tid", "device", "attributes")
+COLUMNS = (*step_facts.COLUMNS, "self_ns", "tid", "device", "attributes")
 
 SMALL = 0.01
 """An operator has facts if it took at least so much of one of the steps."""
@@ -41,21 +41,21 @@ def rank_facts(events: EventTable) -> pa.Table:
     steps = lanes.steps()
     if not len(steps.number):
         return step_facts.FACTS.empty_table()
-    own = lanes.of_kind(Kind.KERNEL)
-    if not own.any():
-        own = lanes.of_kind(Kind.OP)
-    met = _meetings(lanes, events)
-    parts = (breakdown(lanes, steps), _compute_and_data(lanes, steps), _operators(lanes, steps, events))
-    met_facts = (_met(lanes, steps, met, events), _exposed(lanes.busy(met) - lanes.busy(own), steps))
+    own = lanes.busy(Kind.KERNEL)
+    if not len(own.start):
+        own = lanes.busy(Kind.OP)
+    met = _meetings(lanes)
+    parts = (breakdown(lanes, steps), _compute_and_data(lanes, steps), _operators(lanes, steps))
+    met_facts = (_met(lanes, steps, met), _exposed(lanes.during(met) - own, steps))
     return of_trace(events, (table for group in (*parts, met_facts) for table in group))
 
 
 def _compute_and_data(lanes: Lanes, steps: Steps) -> Iterator[pa.Table]:
     """Tell loading data from computing: where no kernel ran, what ran while data was loaded belongs to that."""
-    moved = lanes.busy(lanes.of_kind(Kind.COLLECTIVE, Kind.COPY))
-    on_device = moved | lanes.busy(lanes.of_kind(Kind.KERNEL))
-    loading = on_device | lanes.busy(lanes.of_kind(Kind.REGION, Kind.OP) & lanes.name.where(_loads_data))
-    covered = loading | lanes.busy(lanes.of_kind(Kind.OP))
+    moved = lanes.busy(Kind.COLLECTIVE, Kind.COPY)
+    on_device = moved | lanes.busy(Kind.KERNEL)
+    loading = on_device | lanes.during(_loading(lanes))
+    covered = loading | lanes.busy(Kind.OP)
     in_moves, in_kernels, in_loading, in_all = (
         part.within(steps.start, steps.end) for part in (moved, on_device, loading, covered)
     )
@@ -64,40 +64,60 @@ def _compute_and_data(lanes: Lanes, steps: Steps) -> Iterator[pa.Table]:
     yield steps.facts("idle", steps.end - steps.start - in_all)
 
 
+def _loading(lanes: Lanes) -> Ints:
+    """Return the rows of regions and operators that load data, by their names."""
+    names = coded(lanes.events, "name")
+    wanted = np.flatnonzero([_loads_data(name) for name in names.values])
+    if not len(wanted):
+        return np.zeros(0, np.int64)
+    rows = np.flatnonzero(np.isin(names.codes, wanted))
+    kinds = {lanes.kind.values.index(k.value) for k in (Kind.REGION, Kind.OP) if k.value in lanes.kind.values}
+    return rows[np.isin(lanes.kind.codes[rows], list(kinds))]
+
+
 def _loads_data(name: str) -> bool:
     return _DATA.search(name) is not None
 
 
-def _operators(lanes: Lanes, steps: Steps, events: EventTable) -> Iterator[pa.Table]:
+def _operators(lanes: Lanes, steps: Steps) -> Iterator[pa.Table]:
     """Give the self time of each operator in each step, of those that matter in one of them."""
-    rows = np.flatnonzero(lanes.of_kind(Kind.OP, Kind.KERNEL, Kind.COPY) & (lanes.step >= 0))
-    place = np.searchsorted(steps.number, lanes.step[rows])
-    rows, place = rows[place < len(steps.number)], place[place < len(steps.number)]
-    width = len(lanes.name.values)
-    cell = place * width + lanes.name.codes[rows]
-    spent = np.bincount(cell, weights=ints(events, "self_ns")[rows], minlength=len(steps.number) * width)
+    names, step = coded(lanes.events, "name"), ints(lanes.events, "step")
+    rows = lanes.rows(Kind.OP, Kind.KERNEL, Kind.COPY)
+    place = np.full(int(steps.number[-1]) + 2, -1)  # the last one for events outside steps
+    place[steps.number] = np.arange(len(steps.number))
+    where = place[np.clip(step[rows], -1, len(place) - 2)]
+    inside = where >= 0
+    rows, where = rows[inside], where[inside]
+    width = len(names.values)
+    weights = ints(lanes.events, "self_ns")[rows]
+    spent = np.bincount(where * width + names.codes[rows], weights=weights, minlength=len(steps.number) * width)
     table = spent.reshape(len(steps.number), width)
     matters = (table >= SMALL * (steps.end - steps.start)[:, None]).any(axis=0)
-    step, code = np.nonzero((table > 0) & matters)
-    names = pa.array(lanes.name.values).take(pa.array(code))
-    yield facts("operator", steps.number[step], name=names, spent=table[step, code].astype(np.int64))
+    number, code = np.nonzero((table > 0) & matters)
+    texts = pa.array(names.values, pa.string()).take(pa.array(code))
+    yield facts("operator", steps.number[number], name=texts, spent=table[number, code].astype(np.int64))
 
 
-def _meetings(lanes: Lanes, events: EventTable) -> Flags:
-    """Flag the meetings themselves, not the calls that only launch them.
+def _meetings(lanes: Lanes) -> Ints:
+    """Return the rows of the meetings themselves, not of the calls that only launch them.
 
     Those on devices, if there are; else those on threads that do nothing else; else all.
     """
-    attributes = coded(events, "attributes")
-    said = attributes.where(_says_meeting)
-    met: Flags = lanes.of_kind(Kind.COLLECTIVE) & (lanes.name.where(_is_meeting) | said)
-    device = coded(events, "device").where(lambda name: not name.startswith("cpu"))
-    if (met & device).any():
-        return met & device
-    thread = ints(events, "tid") * 1_000_003 + ints(events, "pid")
-    working = np.unique(thread[lanes.of_kind(Kind.OP)])
-    apart: Flags = met & ~np.isin(thread, working)
-    return apart if apart.any() else met
+    rows = lanes.rows(Kind.COLLECTIVE)
+    few = lanes.events.take(pa.array(rows))
+    meet = coded(few, "name").where(_is_meeting) | coded(few, "attributes").where(_says_meeting)
+    rows, few = rows[meet], few.filter(pa.array(meet))
+    device = coded(few, "device").where(lambda name: not name.startswith("cpu"))
+    if device.any():
+        return rows[device]
+    apart = ~np.isin(ints(few, "tid"), _working(lanes, np.unique(ints(few, "tid"))))
+    return rows[apart] if apart.any() else rows
+
+
+def _working(lanes: Lanes, threads: Ints) -> list[int]:
+    """Return those of some threads that run operators."""
+    tid = ints(lanes.events, "tid")[lanes.rows(Kind.OP)]
+    return [thread for thread in threads.tolist() if (tid == thread).any()]
 
 
 def _is_meeting(name: str) -> bool:
@@ -115,16 +135,16 @@ def _described(attributes: str) -> tuple[str, str]:
     return str(said.get(_COLLECTIVE, "")), str(said.get(_GROUP, ""))
 
 
-def _met(lanes: Lanes, steps: Steps, met: Flags, events: EventTable) -> pa.Table:
+def _met(lanes: Lanes, steps: Steps, met: Ints) -> pa.Table:
     """Return the meetings, numbered within their step among those of the same name and group."""
-    rows = np.flatnonzero(met & np.isin(lanes.step, steps.number))
-    rows = rows[np.lexsort((lanes.start[rows], lanes.step[rows]))]
-    names = [lanes.name.values[code] for code in lanes.name.codes[rows]]
-    texts = events.column("attributes").take(pa.array(rows)).to_pylist()
-    keys = [_key(name, text) for name, text in zip(names, texts, strict=True)]
-    nth = _numbered(lanes.step[rows], keys)
+    step = ints(lanes.events.take(pa.array(met)), "step")
+    met, step = met[np.isin(step, steps.number)], step[np.isin(step, steps.number)]
+    order = np.lexsort((lanes.start[met], step))
+    met, step = met[order], step[order]
+    few = lanes.events.take(pa.array(met))
+    keys = [_key(*pair) for pair in zip(few["name"].to_pylist(), few["attributes"].to_pylist(), strict=True)]
     named = pa.array(keys, pa.string())
-    return facts("meeting", lanes.step[rows], name=named, nth=nth, start=lanes.start[rows], end=lanes.end[rows])
+    return facts("meeting", step, name=named, nth=_numbered(step, keys), start=lanes.start[met], end=lanes.end[met])
 
 
 def _key(name: str, attributes: str | None) -> str:

@@ -1,46 +1,40 @@
 -- Each step of each rank: where its time went, and how long it waited in collectives for ranks that had not come yet.
--- `facts` has the parts of each step, the meetings (collectives that end for all together) and the exposed moments, in
--- which a rank was in a meeting and did nothing else. `clocks` says how far the clock of a rank is ahead.
+-- `facts` has the parts of each step and its exposed moments, in which the rank was in a meeting and did nothing else;
+-- `meetings` has the collectives that end for all together; `clocks` says how far the clock of a rank is ahead.
 with
-placed as (
+exposed as (
     select
         facts.rank,
-        facts.cycle,
-        facts.step,
-        what,
-        name,
-        nth,
+        cycle,
+        step,
         start_ns - cast(round(coalesce(ahead_ns + drift * (start_ns - at_ns), 0)) as bigint) as start_ns,
         end_ns - cast(round(coalesce(ahead_ns + drift * (end_ns - at_ns), 0)) as bigint) as end_ns
     from facts
     left join clocks on clocks.rank = facts.rank
-    where what in ('meeting', 'exposed')
+    where what = 'exposed'
 ),
-counted as (
-    select step, name, rank, count(*) as meetings
-    from placed
-    where what = 'meeting'
-    group by step, name, rank
-),
--- Where the ranks do not agree how often they met, nobody knows which meeting is which.
-known as (
-    select step, name
-    from counted
-    group by step, name
-    having count(*) > 1 and min(meetings) = max(meetings)
+met as (
+    select
+        meetings.rank,
+        cycle,
+        step,
+        name,
+        nth,
+        start_ns - cast(round(coalesce(ahead_ns + drift * (start_ns - at_ns), 0)) as bigint) as start_ns,
+        end_ns - cast(round(coalesce(ahead_ns + drift * (end_ns - at_ns), 0)) as bigint) as end_ns
+    from meetings
+    left join clocks on clocks.rank = meetings.rank
 ),
 complete as (
-    select placed.step, placed.name, nth, max(start_ns) as complete_ns
-    from placed
-    join known on known.step = placed.step and known.name = placed.name
-    where what = 'meeting'
-    group by placed.step, placed.name, nth
+    select step, name, nth, max(start_ns) as complete_ns
+    from met
+    group by step, name, nth
 ),
 waits as (
-    select rank, cycle, placed.step, start_ns, least(end_ns, complete_ns) as end_ns
-    from placed
-    join complete on complete.step = placed.step and complete.name = placed.name and complete.nth = placed.nth
-    where what = 'meeting' and complete_ns > start_ns
+    select rank, cycle, met.step, start_ns, least(end_ns, complete_ns) as end_ns
+    from met
+    join complete on complete.step = met.step and complete.name = met.name and complete.nth = met.nth
+    where complete_ns > start_ns
 ),
 reached as (
     select
@@ -67,17 +61,16 @@ pieces as (
 ),
 waiting as (
     select
-        placed.rank, placed.cycle, placed.step,
-        sum(least(placed.end_ns, pieces.end_ns) - greatest(placed.start_ns, pieces.start_ns)) as waiting_ns
-    from placed
+        exposed.rank, exposed.cycle, exposed.step,
+        sum(least(exposed.end_ns, pieces.end_ns) - greatest(exposed.start_ns, pieces.start_ns)) as waiting_ns
+    from exposed
     join pieces
-        on pieces.rank = placed.rank
-        and pieces.cycle = placed.cycle
-        and pieces.step = placed.step
-        and pieces.start_ns < placed.end_ns
-        and pieces.end_ns > placed.start_ns
-    where what = 'exposed'
-    group by placed.rank, placed.cycle, placed.step
+        on pieces.rank = exposed.rank
+        and pieces.cycle = exposed.cycle
+        and pieces.step = exposed.step
+        and pieces.start_ns < exposed.end_ns
+        and pieces.end_ns > exposed.start_ns
+    group by exposed.rank, exposed.cycle, exposed.step
 ),
 parts as (
     select

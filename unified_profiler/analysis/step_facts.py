@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 import numpy as np
 import pyarrow as pa
 
-from unified_profiler.analysis.columns import Coded, Flags, coded, ints
+from unified_profiler.analysis.columns import Coded, coded, ints
 from unified_profiler.analysis.intervals import Spans
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind, Layer
@@ -50,28 +52,39 @@ class Steps:
 
 
 class Lanes:
-    """The events of one trace, and the moments at which some of them ran."""
+    """The events of one trace by kind, and the moments at which those of a kind ran."""
 
     def __init__(self, events: EventTable) -> None:
+        self.events = events
         self.kind: Coded = coded(events, "kind")
-        self.layer: Coded = coded(events, "layer")
-        self.name: Coded = coded(events, "name")
         self.start = ints(events, "start_ns")
         self.end = self.start + ints(events, "duration_ns")
-        self.step = ints(events, "step")
+        self._busy: dict[Kind, Spans] = {}
 
-    def of_kind(self, *kinds: Kind) -> Flags:
-        """Flag the events of some kinds."""
-        return self.kind.where({kind.value for kind in kinds}.__contains__)
+    def rows(self, *kinds: Kind) -> Ints:
+        """Return the rows of the events of some kinds."""
+        codes = [self.kind.values.index(kind.value) for kind in kinds if kind.value in self.kind.values]
+        flags = np.isin(self.kind.codes, codes) if len(codes) > 1 else self.kind.codes == (codes or [-2])[0]
+        return np.flatnonzero(flags)
 
-    def busy(self, flags: Flags) -> Spans:
-        """Return when at least one of the flagged events ran."""
-        return Spans.of(self.start[flags], self.end[flags])
+    def busy(self, *kinds: Kind) -> Spans:
+        """Return when at least one event of some kinds ran."""
+        for kind in kinds:
+            if kind not in self._busy:
+                self._busy[kind] = self.during(self.rows(kind))
+        first, *others = (self._busy[kind] for kind in kinds)
+        return reduce(or_, others, first)
+
+    def during(self, rows: Ints) -> Spans:
+        """Return when at least one of the events in these rows ran."""
+        return Spans.of(self.start[rows], self.end[rows])
 
     def steps(self) -> Steps:
         """Return the steps; a step in several pieces lasts from the first to the last."""
-        rows = np.flatnonzero(self.of_kind(Kind.STEP) & (self.step >= 0))
-        numbers, which = np.unique(self.step[rows], return_inverse=True)
+        rows = self.rows(Kind.STEP)
+        number = ints(self.events.take(pa.array(rows)), "step")
+        rows, number = rows[number >= 0], number[number >= 0]
+        numbers, which = np.unique(number, return_inverse=True)
         start = np.full(len(numbers), np.iinfo(np.int64).max)
         end = np.zeros(len(numbers), np.int64)
         np.minimum.at(start, which, self.start[rows])
@@ -80,9 +93,11 @@ class Lanes:
 
     def regions(self) -> Iterator[tuple[str, Spans]]:
         """Give each of the user's regions, and when it ran."""
-        flags = self.of_kind(Kind.REGION) & self.layer.where(Layer.APPLICATION.value.__eq__)
-        for code in np.unique(self.name.codes[flags]):
-            yield self.name.values[code], self.busy(flags & (self.name.codes == code))
+        rows = self.rows(Kind.REGION)
+        few = self.events.take(pa.array(rows))
+        names, users = coded(few, "name"), coded(few, "layer").where(Layer.APPLICATION.value.__eq__)
+        for code in np.unique(names.codes[users]):
+            yield names.values[code], self.during(rows[users & (names.codes == code)])
 
 
 def breakdown_facts(events: EventTable) -> pa.Table:
@@ -96,9 +111,9 @@ def breakdown(lanes: Lanes, steps: Steps) -> Iterator[pa.Table]:
 
     A moment counts as a collective if one ran, else as a copy, else as an operator.
     """
-    collective = lanes.busy(lanes.of_kind(Kind.COLLECTIVE))
-    moved = collective | lanes.busy(lanes.of_kind(Kind.COPY))
-    covered = moved | lanes.busy(lanes.of_kind(Kind.OP, Kind.KERNEL))
+    collective = lanes.busy(Kind.COLLECTIVE)
+    moved = lanes.busy(Kind.COLLECTIVE, Kind.COPY)
+    covered = moved | lanes.busy(Kind.OP, Kind.KERNEL)
     in_collectives, in_moves, in_all = (part.within(steps.start, steps.end) for part in (collective, moved, covered))
     wall = steps.end - steps.start
     yield steps.facts("wall", wall)

@@ -100,6 +100,8 @@ class Manifest(Record):
     world_size: int = 1
     job: str | None = None
     host: str
+    machine: str | None = None
+    """Names the running system, and so the clock: ranks in several containers of one machine share it."""
     pid: int
     python: str
     platform: str

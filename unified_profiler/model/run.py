@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.feather as feather
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.clocks import CLOCKS, Clocks
+from unified_profiler.model.nesting import whole_numbers, with_column
 from unified_profiler.model.notebook import traces_html
 from unified_profiler.model.records import Manifest
 from unified_profiler.model.storage import parse_record, read_parquet
@@ -28,17 +30,30 @@ class Run:
         traces: Sorted by rank and cycle.
         manifests: What each rank says about itself, by rank.
         steps: Start, end and phase of every step of every rank, recorded or not.
+        clocks: How far the ranks' clocks differed, where that is known; all times are corrected by it already.
     """
 
     traces: Sequence[Trace]
     path: Path | None = None
     manifests: dict[int, Manifest] = field(default_factory=dict)
     steps: pa.Table | None = None
+    clocks: Clocks | None = None
 
     @property
     def ranks(self) -> list[int]:
         """The ranks that left something."""
         return sorted({trace.info.rank for trace in self.traces} | self.manifests.keys())
+
+    def by_clocks(self, clocks: Clocks) -> Run:
+        """Return the run with all times corrected; unchanged if the clocks do not know all of its traces."""
+        present = {(trace.info.rank, trace.info.cycle) for trace in self.traces}
+        if not present <= set(clocks.traces):
+            return self
+        off = {clock.rank: clock for clock in clocks.ranks if clock.is_off}
+        traces = tuple(
+            trace.by_clock(off[trace.info.rank]) if trace.info.rank in off else trace for trace in self.traces
+        )
+        return replace(self, traces=traces, steps=_corrected(self.steps, clocks), clocks=clocks)
 
     def __repr__(self) -> str:
         """Return a line for people."""
@@ -55,6 +70,19 @@ class Run:
     def _title(self) -> str:
         where = "in memory" if self.path is None else str(self.path)
         return f"Run {where}: {len(self.traces)} traces of {len(self.ranks)} ranks"
+
+
+def _corrected(steps: pa.Table | None, clocks: Clocks) -> pa.Table | None:
+    if steps is None:
+        return None
+    rank = whole_numbers(steps.column("rank"))
+    for name in ("start_ns", "end_ns"):
+        moments = whole_numbers(steps.column(name)).copy()
+        for clock in (clock for clock in clocks.ranks if clock.is_off):
+            here = rank == clock.rank
+            moments[here] = clock.corrected(moments[here])
+        steps = with_column(steps, name, moments)
+    return steps
 
 
 def is_run(path: Path) -> bool:
@@ -76,9 +104,11 @@ def read_run(path: Path) -> Run:
         parse_record(file, file.read_bytes(), Manifest) for file in sorted(path.glob(f"rank-*/{MANIFEST}"))
     ]
     steps = [feather.read_table(file) for file in sorted(path.glob(f"rank-*/{STEPS}"))]
-    return Run(
+    run = Run(
         path=path,
         traces=tuple(sorted(traces, key=lambda trace: (trace.info.rank, trace.info.cycle))),
         manifests={manifest.rank: manifest for manifest in manifests},
         steps=pa.concat_tables(steps) if steps else None,
     )
+    file = path / CLOCKS
+    return run.by_clocks(parse_record(file, file.read_bytes(), Clocks)) if file.is_file() else run

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 
 from unified_profiler.errors import OutputDirectoryError
+from unified_profiler.model.clocks import CLOCKS, Clocks
 from unified_profiler.model.records import Manifest
 from unified_profiler.model.run import MANIFEST, STEPS
 from unified_profiler.model.storage import read_parquet, write_parquet, write_text, written_whole
@@ -49,6 +50,11 @@ class RunWriter:
         """Write or replace the table of all steps."""
         with written_whole(self.folder / STEPS) as part:
             feather.write_feather(steps, str(part), compression="zstd")
+
+
+def write_clocks(run: Path, clocks: Clocks) -> None:
+    """Write or replace what is known about the clocks of a run."""
+    write_text(run / CLOCKS, clocks.model_dump_json(indent=2) + "\n")
 
 
 def check_output_dir(path: Path, *, option: str = "output_dir") -> None:

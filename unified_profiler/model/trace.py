@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
+from unified_profiler.model.clocks import RankClock
+from unified_profiler.model.nesting import whole_numbers, with_column
 from unified_profiler.model.notebook import traces_html
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable
@@ -18,16 +21,23 @@ class Trace:
     Attributes:
         info: A `TraceInfo` record.
         file: The Parquet file that holds the events, None for a trace in memory.
+        clock: By what the times in the file are corrected when they are read, if by anything.
     """
 
-    __slots__ = ("_events", "_load", "file", "info")
+    __slots__ = ("_events", "_load", "clock", "file", "info")
 
     def __init__(
-        self, events: EventTable | Callable[[Sequence[str]], EventTable], info: TraceInfo, *, file: Path | None = None
+        self,
+        events: EventTable | Callable[[Sequence[str]], EventTable],
+        info: TraceInfo,
+        *,
+        file: Path | None = None,
+        clock: RankClock | None = None,
     ) -> None:
         """Make a trace of a table, or of a function that reads the named columns of it later."""
         self.info = info
         self.file = file
+        self.clock = clock
         self._load = events if callable(events) else None
         self._events = None if callable(events) else events
 
@@ -35,15 +45,27 @@ class Trace:
     def events(self) -> EventTable:
         """The events, a `pyarrow.Table` in the event schema."""
         if self._events is None:
-            assert self._load is not None  # noqa: S101  the constructor sets one or the other
-            self._events = self._load(EVENT_SCHEMA.names)
+            self._events = self._read(EVENT_SCHEMA.names)
         return self._events
 
     def columns(self, names: Sequence[str]) -> pa.Table:
         """Return some columns of the events; a trace on disk reads only these, and forgets them."""
         if self._events is None and self._load is not None:
-            return self._load(names)
+            return self._read(names)
         return self.events.select(names)
+
+    def by_clock(self, clock: RankClock) -> Trace:
+        """Return the trace with its times corrected, now or when they are read."""
+        moments = clock.corrected(np.array([self.info.start_ns, self.info.end_ns])).tolist()
+        info = self.info.model_copy(update=dict(zip(("start_ns", "end_ns"), moments, strict=True)))
+        return Trace(self.columns, info, file=self.file, clock=clock)
+
+    def _read(self, names: Sequence[str]) -> pa.Table:
+        assert self._load is not None  # noqa: S101  the constructor sets one or the other
+        table = self._load(names)
+        if self.clock is None or "start_ns" not in names:
+            return table
+        return with_column(table, "start_ns", self.clock.corrected(whole_numbers(table.column("start_ns"))))
 
     def __len__(self) -> int:
         """Return the number of events."""

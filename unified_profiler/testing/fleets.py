@@ -134,7 +134,8 @@ class _Times:
             reduced = computed.max() + _TRANSFER_NS + late[step]
             times[:, step] = begin, loaded, computed, reduced, reduced + _UPDATE_NS
             begin = times[4, step]
-        return cls(*times, slower)
+        start, loaded, computed, reduced, updated = times
+        return cls(start, loaded, computed, reduced, updated, slower)
 
 
 def _events(fleet: Fleet, rank: int, times: _Times) -> EventTable:
@@ -143,8 +144,8 @@ def _events(fleet: Fleet, rank: int, times: _Times) -> EventTable:
     moments = [clock.reading(part[:, rank]) for part in (times.start, times.loaded, times.computed, times.reduced)]
     begin, loaded, computed, reduced = moments
     updated = clock.reading(times.updated[:, rank])
-    outer_start, outer_length = _outer(fleet, rank, times, loaded, computed)
-    inner_length = np.repeat(outer_length // 6, _INNER, axis=1)
+    outer_start, outer_length, inner_length = _outer(fleet, rank, times, loaded, computed)
+    inner_length = np.repeat(inner_length, outer_length.shape[1] * _INNER, axis=1)
     inner_start = np.repeat(outer_start, _INNER, axis=1) + inner_length * np.tile(np.arange(_INNER), fleet.outer_ops)
     per_step = [
         ("step", begin[:, None], (updated - begin)[:, None]),
@@ -159,8 +160,8 @@ def _events(fleet: Fleet, rank: int, times: _Times) -> EventTable:
     return _as_table(fleet, rank, start, length)
 
 
-def _outer(fleet: Fleet, rank: int, times: _Times, loaded: Ints, computed: Ints) -> tuple[Ints, Ints]:
-    """Return where the outer operators lie: an equal part of the time each, more where one is slow."""
+def _outer(fleet: Fleet, rank: int, times: _Times, loaded: Ints, computed: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return start and length of the outer operators, longer where one is slow, and the length of inner ones."""
     layer = np.arange(fleet.outer_ops) % _LAYERS
     extra = np.zeros((fleet.steps, fleet.outer_ops), np.int64)
     for (slow_rank, operator), added in times.slower.items():
@@ -170,7 +171,7 @@ def _outer(fleet: Fleet, rank: int, times: _Times, loaded: Ints, computed: Ints)
     plain = (computed - loaded - extra.sum(axis=1)) // fleet.outer_ops
     length = plain[:, None] + extra
     start = loaded[:, None] + np.cumsum(length, axis=1) - length
-    return start, length
+    return start, length, (plain // 6)[:, None]
 
 
 def _as_table(fleet: Fleet, rank: int, start: Ints, length: Ints) -> EventTable:
@@ -186,7 +187,7 @@ def _as_table(fleet: Fleet, rank: int, start: Ints, length: Ints) -> EventTable:
     width = len(code)
     base = (np.arange(fleet.steps) * width)[:, None]
     self_ns = length.copy()
-    self_ns[:, 2 : 2 + outer] -= _INNER * (length[:, 2 : 2 + outer] // 6)
+    self_ns[:, 2 : 2 + outer] -= length[:, 2 + outer : 2 + outer + inner].reshape(-1, outer, _INNER).sum(axis=2)
     self_ns[:, 0] -= length[:, 1] + length[:, 2 : 2 + outer].sum(axis=1) + length[:, -1]
     parent = np.where(above >= 0, above + base, -1).ravel()
 

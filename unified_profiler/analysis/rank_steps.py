@@ -1,0 +1,77 @@
+"""Each step of each rank, what it waited for, the clocks behind that, and the ranks that are slow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from unified_profiler.analysis.clocks import as_table, estimate
+from unified_profiler.analysis.rank_facts import COLUMNS, rank_facts
+from unified_profiler.analysis.sql import load
+from unified_profiler.analysis.step_facts import FACTS
+from unified_profiler.analysis.stragglers import StepMatrix, Straggler, stragglers
+from unified_profiler.engine import DuckDBEngine, Engine, EngineTable
+from unified_profiler.model.clocks import Clocks
+from unified_profiler.model.run import Run
+
+MOST_NAMES = 3
+"""Operators and regions that are named for each slow rank."""
+
+
+@dataclass(frozen=True)
+class RankSteps:
+    """What the ranks of a run did.
+
+    Attributes:
+        table: One row per rank and step.
+        clocks: How far the ranks' clocks differ.
+        stragglers: The ranks that are slow by their own doing, the slowest first.
+    """
+
+    table: pa.Table
+    clocks: Clocks
+    stragglers: Sequence[Straggler]
+
+
+def rank_steps(run: Run, *, engine: Engine | None = None) -> RankSteps:
+    """Work all of it out, reading each trace once."""
+    engine = engine or DuckDBEngine()
+    facts = engine.each_trace(run.traces, rank_facts, columns=COLUMNS, schema=FACTS)
+    meetings = engine.run(load("meetings"), tables={"facts": facts})
+    clocks = run.clocks or estimate(facts, meetings, engine, run)
+    shifts = as_table(None if run.clocks else clocks)
+    tables = {"facts": facts, "meetings": meetings, "clocks": shifts}
+    table = _finished(engine.run(load("rank_table"), tables=tables), run)
+    slow = stragglers(StepMatrix.of(table))
+    return RankSteps(table, clocks, _named(slow, facts, engine))
+
+
+def _finished(table: pa.Table, run: Run) -> pa.Table:
+    """Leave out steps that were left before their end, where the run tells which these are."""
+    if run.steps is None:
+        return table
+    keys = zip(run.steps.column("rank").to_pylist(), run.steps.column("step").to_pylist(), strict=True)
+    known = set(keys)
+    rows = zip(table.column("rank").to_pylist(), table.column("step").to_pylist(), strict=True)
+    return table.filter(pa.array([row in known for row in rows], pa.bool_()))
+
+
+def _named(slow: Sequence[Straggler], facts: EngineTable, engine: Engine) -> list[Straggler]:
+    """Say in which operators and regions each slow rank spends more than the others."""
+    if not slow:
+        return []
+    since = pa.table({"rank": [each.rank for each in slow], "since": [each.since for each in slow]})
+    found = engine.run(load("straggler_names"), tables={"facts": facts, "slow": since}).to_pylist()
+    return [replace(each, names=_largest(each, found)) for each in slow]
+
+
+def _largest(straggler: Straggler, rows: Sequence[dict[str, object]]) -> tuple[tuple[str, int], ...]:
+    wanted = "operator" if straggler.cause in {"compute", "copy"} else "region"
+    names = [
+        (str(row["name"]), int(str(row["extra_ns"])))
+        for row in rows
+        if row["rank"] == straggler.rank and row["what"] == wanted and row["extra_ns"]
+    ]
+    return tuple((name, extra) for name, extra in names if extra > straggler.extra_ns / 10)[:MOST_NAMES]

@@ -1,0 +1,169 @@
+"""Which ranks are slow by their own doing, since which step, and in what: told over many steps, never from one.
+
+A rank's own time in a step is its wall time less what it waited for others in collectives. A rank is slow if its own
+time exceeds the middle of the other ranks', by enough to matter, in nearly all steps from some step on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb, exp
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Floats = npt.NDArray[np.float64]
+
+THRESHOLD = 0.10
+"""A rank is slow if it exceeds the others by more than this part of their own time."""
+FEWEST_STEPS = 5
+"""From fewer steps nothing is concluded."""
+CONSISTENT = 0.8
+"""In so many of the steps it must be slower."""
+CHANCE = 0.001
+"""By chance it may look like this with at most this probability, over all ranks together."""
+CAUSES = ("compute_ns", "data_ns", "copy_ns", "collective_ns", "uncovered_ns")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Straggler:
+    """A rank that is slow by its own doing.
+
+    Attributes:
+        rank: The rank.
+        since: The step from which on it is slow.
+        changed: Whether it was as fast as the others before; False if it is slow from the first step on.
+        extra_ns: By how much its own time exceeds that of the others in a step, in the median.
+        extra_share: The same as a part of the others' own time.
+        step_share: In how many of the steps since then it was slower than the others.
+        chance: How likely ranks that are equally fast look like this at least once.
+        step_count: How many steps since then were compared.
+        cause: The part of the step that grew most: `compute`, `data`, `copy`, `collective` or `uncovered`.
+        cause_ns: By how much, in a step.
+        names: Operators and regions that take longer than elsewhere, and by how much, the largest first.
+        waiting_ns: How long another rank waited in a step, in the median.
+    """
+
+    rank: int
+    since: int
+    changed: bool
+    extra_ns: int
+    extra_share: float
+    step_share: float
+    chance: float
+    step_count: int
+    cause: str
+    cause_ns: int
+    names: tuple[tuple[str, int], ...] = ()
+    waiting_ns: int = 0
+
+
+@dataclass(frozen=True)
+class StepMatrix:
+    """Times by step (rows) and rank (columns); nan where a rank has no such step."""
+
+    ranks: list[int]
+    steps: npt.NDArray[np.int64]
+    times: dict[str, Floats]
+
+    @classmethod
+    def of(cls, table: pa.Table) -> StepMatrix:
+        """Put the rows of a rank table in order."""
+        rank, step = (table.column(name).to_numpy() for name in ("rank", "step"))
+        ranks, column = np.unique(rank, return_inverse=True)
+        steps, row = np.unique(step, return_inverse=True)
+        names = [name for name in table.column_names if name.endswith("_ns")]
+        times = {name: np.full((len(steps), len(ranks)), np.nan) for name in names}
+        for name, matrix in times.items():
+            matrix[row, column] = table.column(name).to_numpy()
+        return cls(ranks.tolist(), steps, times)
+
+    def excess(self, name: str) -> Floats:
+        """Return by how much each rank exceeds the middle of the others."""
+        return _over_others(self.times[name])
+
+
+def stragglers(matrix: StepMatrix) -> list[Straggler]:
+    """Return the ranks that are slow by their own doing, the slowest first."""
+    if len(matrix.ranks) < 2:
+        return []
+    own = matrix.times["own_ns"]
+    excess = matrix.excess("own_ns")
+    found = [_straggler(matrix, index, excess[:, index], own) for index in range(len(matrix.ranks))]
+    return sorted((each for each in found if each is not None), key=lambda each: -each.extra_ns)
+
+
+def _straggler(matrix: StepMatrix, index: int, excess: Floats, own: Floats) -> Straggler | None:
+    usual = np.nanmedian(np.delete(own, index, axis=1), axis=1)
+    rows = np.flatnonzero(np.isfinite(excess) & np.isfinite(usual))
+    if len(rows) < FEWEST_STEPS:
+        return None
+    share = excess[rows] / usual[rows]
+    first = _beginning(share)
+    after = share[first:]
+    slower = float((after > THRESHOLD / 2).mean())
+    chance = min(1.0, len(matrix.ranks) * len(rows) * _by_chance(int((after > 0).sum()), len(after)))
+    if len(after) < FEWEST_STEPS or np.median(after) < THRESHOLD or slower < CONSISTENT or chance > CHANCE:
+        return None
+    cause, cause_ns = _cause(matrix, index, rows, first)
+    return Straggler(
+        rank=matrix.ranks[index],
+        since=int(matrix.steps[rows[first]]),
+        changed=first > 0,
+        extra_ns=int(np.median(excess[rows[first:]])),
+        extra_share=float(np.median(after)),
+        step_share=slower,
+        chance=chance,
+        step_count=len(after),
+        cause=cause,
+        cause_ns=cause_ns,
+        waiting_ns=_waiting(matrix, index, rows[first:]),
+    )
+
+
+def _beginning(share: Floats) -> int:
+    """Return where the rank became slow: the change that its ranks in order tell best (Pettitt), or 0 without one."""
+    count = len(share)
+    order = np.argsort(np.argsort(share, kind="stable"), kind="stable") + 1
+    sums = 2 * np.cumsum(order)[:-1] - np.arange(1, count) * (count + 1)
+    sums = np.where(np.arange(1, count) > count - FEWEST_STEPS, 0, sums)
+    place = int(np.argmin(sums)) + 1
+    sure = 2 * exp(-6 * float(sums[place - 1]) ** 2 / (count**3 + count**2)) < 0.01
+    before = float(np.median(share[:place]))
+    return place if sure and before < np.median(share[place:]) - THRESHOLD / 2 else 0
+
+
+def _by_chance(slower: int, count: int) -> float:
+    """Return the probability that a fair coin shows as many heads."""
+    return float(sum(comb(count, k) for k in range(slower, count + 1)) / 2**count)
+
+
+def _cause(matrix: StepMatrix, index: int, rows: npt.NDArray[np.int64], first: int) -> tuple[str, int]:
+    """Return the part that grew most since then; compared with the others, and with itself before."""
+    grown = {}
+    for name in CAUSES:
+        excess = matrix.excess(name)[rows, index]
+        if name == "collective_ns":
+            excess = excess - matrix.excess("waiting_ns")[rows, index]
+        grown[name] = float(np.median(excess[first:])) - (float(np.median(excess[:first])) if first else 0.0)
+    worst = max(grown, key=lambda name: grown[name])
+    return worst.removesuffix("_ns"), int(grown[worst])
+
+
+def _waiting(matrix: StepMatrix, index: int, rows: npt.NDArray[np.int64]) -> int:
+    others = np.delete(matrix.times["waiting_ns"][rows], index, axis=1)
+    return int(np.nanmedian(others))
+
+
+def _over_others(times: Floats) -> Floats:
+    """Subtract from each value the median of the other columns of its row."""
+    ordered = np.sort(times, axis=1)  # nan last
+    place = np.argsort(np.argsort(times, axis=1, kind="stable"), axis=1, kind="stable")
+    count = np.isfinite(times).sum(axis=1, keepdims=True) - 1  # the others
+    low, high = np.maximum(count - 1, 0) // 2, np.maximum(count, 0) // 2
+    low, high = (np.where(position >= place, position + 1, position) for position in (low, high))
+    most = times.shape[1] - 1
+    values = [np.take_along_axis(ordered, np.minimum(position, most), axis=1) for position in (low, high)]
+    others: Floats = np.where(count > 0, (values[0] + values[1]) / 2, np.nan)
+    return times - others
