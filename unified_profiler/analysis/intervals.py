@@ -71,3 +71,7 @@ class Spans:
         row = np.repeat(np.arange(len(count)), count)
         frame = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
         return frame, np.maximum(self.start[row], start[frame]), np.minimum(self.end[row], end[frame])
+
+
+NEVER = Spans(np.zeros(0, np.int64), np.zeros(0, np.int64))
+"""No moment at all."""

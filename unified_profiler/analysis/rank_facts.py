@@ -6,8 +6,8 @@ A meeting is a collective that no rank can leave before all have come: an all-re
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 
 import msgspec
 import numpy as np
@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from unified_profiler.analysis import step_facts
 from unified_profiler.analysis.columns import coded, ints
-from unified_profiler.analysis.intervals import Spans
-from unified_profiler.analysis.step_facts import Lanes, Steps, breakdown, facts, of_trace
+from unified_profiler.analysis.intervals import NEVER, Spans
+from unified_profiler.analysis.step_facts import Lanes, Steps, facts, of_trace, parts, regions
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind
 
@@ -41,46 +41,49 @@ def rank_facts(events: EventTable) -> pa.Table:
     steps = lanes.steps()
     if not len(steps.number):
         return step_facts.FACTS.empty_table()
-    own = lanes.busy(Kind.KERNEL)
-    if not len(own.start):
-        own = lanes.busy(Kind.OP)
+    loading = _loading(lanes)
+    own, order = _order(lanes, reduce(or_, loading.values(), NEVER))
     met = _meetings(lanes)
-    parts = (breakdown(lanes, steps), _compute_and_data(lanes, steps), _operators(lanes, steps))
-    met_facts = (_met(lanes, steps, met), _exposed(lanes.during(met) - own, steps))
-    return of_trace(events, (table for group in (*parts, met_facts) for table in group))
+    tables = [*parts(steps, order), *regions(lanes, steps), _operators(lanes, steps)]
+    tables += [
+        steps.facts("loading", spans.within(steps.start, steps.end), name=name) for name, spans in loading.items()
+    ]
+    tables += [_met(lanes, steps, met), _exposed(lanes.during(met) - own, steps)]
+    return of_trace(events, tables)
 
 
-def _compute_and_data(lanes: Lanes, steps: Steps) -> Iterator[pa.Table]:
-    """Tell loading data from computing: where no kernel ran, what ran while data was loaded belongs to that."""
-    moved = lanes.busy(Kind.COLLECTIVE, Kind.COPY)
-    on_device = moved | lanes.busy(Kind.KERNEL)
-    loading = on_device | lanes.during(_loading(lanes))
-    covered = loading | lanes.busy(Kind.OP)
-    in_moves, in_kernels, in_loading, in_all = (
-        part.within(steps.start, steps.end) for part in (moved, on_device, loading, covered)
-    )
-    yield steps.facts("compute", in_kernels - in_moves + in_all - in_loading)
-    yield steps.facts("data", in_loading - in_kernels)
-    yield steps.facts("idle", steps.end - steps.start - in_all)
+def _order(lanes: Lanes, loading: Spans) -> tuple[Spans, list[tuple[str, Spans]]]:
+    """Return when the rank did work of its own, and what a moment counts for.
+
+    Its own work comes before what it moves, since only who does nothing else has to wait. Where there is a device, its
+    work is what counts; what the host did counts for moments at which the device was idle.
+    """
+    device, host = lanes.busy(Kind.KERNEL), lanes.busy(Kind.OP)
+    copies = ("copy", lanes.busy(Kind.COPY))
+    collectives = ("collective", lanes.busy(Kind.COLLECTIVE))
+    if len(device.start):
+        order = [("compute", device), copies, collectives, ("data", loading), ("compute", host)]
+        return device | copies[1], order
+    return loading | host, [("data", loading), ("compute", host), copies, collectives]
 
 
-def _loading(lanes: Lanes) -> Ints:
-    """Return the rows of regions and operators that load data, by their names."""
+def _loading(lanes: Lanes) -> dict[str, Spans]:
+    """Return the regions and operators that load data, told by their names, and when they ran."""
     names = coded(lanes.events, "name")
-    wanted = np.flatnonzero([_loads_data(name) for name in names.values])
-    if not len(wanted):
-        return np.zeros(0, np.int64)
-    rows = np.flatnonzero(np.isin(names.codes, wanted))
     kinds = {lanes.kind.values.index(k.value) for k in (Kind.REGION, Kind.OP) if k.value in lanes.kind.values}
-    return rows[np.isin(lanes.kind.codes[rows], list(kinds))]
+    found = {}
+    for code in [code for code, name in enumerate(names.values) if _loads_data(name)]:
+        rows = np.flatnonzero(names.codes == code)
+        found[names.values[code]] = lanes.during(rows[np.isin(lanes.kind.codes[rows], list(kinds))])
+    return found
 
 
 def _loads_data(name: str) -> bool:
     return _DATA.search(name) is not None
 
 
-def _operators(lanes: Lanes, steps: Steps) -> Iterator[pa.Table]:
-    """Give the self time of each operator in each step, of those that matter in one of them."""
+def _operators(lanes: Lanes, steps: Steps) -> pa.Table:
+    """Return the self time of each operator in each step, of those that matter in one of them."""
     names, step = coded(lanes.events, "name"), ints(lanes.events, "step")
     rows = lanes.rows(Kind.OP, Kind.KERNEL, Kind.COPY)
     place = np.full(int(steps.number[-1]) + 2, -1)  # the last one for events outside steps
@@ -95,7 +98,7 @@ def _operators(lanes: Lanes, steps: Steps) -> Iterator[pa.Table]:
     matters = (table >= SMALL * (steps.end - steps.start)[:, None]).any(axis=0)
     number, code = np.nonzero((table > 0) & matters)
     texts = pa.array(names.values, pa.string()).take(pa.array(code))
-    yield facts("operator", steps.number[number], name=texts, spent=table[number, code].astype(np.int64))
+    return facts("operator", steps.number[number], name=texts, spent=table[number, code].astype(np.int64))
 
 
 def _meetings(lanes: Lanes) -> Ints:

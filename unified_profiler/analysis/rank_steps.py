@@ -16,6 +16,9 @@ from unified_profiler.engine import DuckDBEngine, Engine, EngineTable
 from unified_profiler.model.clocks import Clocks
 from unified_profiler.model.run import Run
 
+_NAMED_BY = {"compute": "operator", "copy": "operator", "data": "loading"}
+"""Which facts name what a rank spends its time in."""
+
 MOST_NAMES = 3
 """Operators and regions that are named for each slow rank."""
 
@@ -68,7 +71,7 @@ def _named(slow: Sequence[Straggler], facts: EngineTable, engine: Engine) -> lis
 
 
 def _largest(straggler: Straggler, rows: Sequence[dict[str, object]]) -> tuple[tuple[str, int], ...]:
-    wanted = "operator" if straggler.cause in {"compute", "copy"} else "region"
+    wanted = _NAMED_BY.get(straggler.cause, "region")
     names = [
         (str(row["name"]), int(str(row["extra_ns"])))
         for row in rows

@@ -83,9 +83,9 @@ parts as (
         sum(case when what = 'collective' then spent_ns else 0 end) as collective_ns,
         sum(case when what = 'copy' then spent_ns else 0 end) as copy_ns,
         sum(case when what = 'data' then spent_ns else 0 end) as data_ns,
-        sum(case when what = 'idle' then spent_ns else 0 end) as uncovered_ns
+        sum(case when what = 'uncovered' then spent_ns else 0 end) as uncovered_ns
     from facts
-    where what in ('wall', 'compute', 'collective', 'copy', 'data', 'idle')
+    where what in ('wall', 'compute', 'collective', 'copy', 'data', 'uncovered')
     group by rank, cycle, step
 )
 select

@@ -6,7 +6,7 @@ wherever the engine has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from unified_profiler.analysis.columns import Coded, coded, ints
-from unified_profiler.analysis.intervals import Spans
+from unified_profiler.analysis.intervals import NEVER, Spans
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind, Layer
 
@@ -103,24 +103,27 @@ class Lanes:
 def breakdown_facts(events: EventTable) -> pa.Table:
     """Return the facts of a breakdown: wall time, and each part of it, of each step; and its regions."""
     lanes = Lanes(events)
-    return of_trace(events, breakdown(lanes, lanes.steps()))
+    steps = lanes.steps()
+    order = (("collective", lanes.busy(Kind.COLLECTIVE)), ("copy", lanes.busy(Kind.COPY)))
+    work = ("op", lanes.busy(Kind.OP, Kind.KERNEL))
+    return of_trace(events, [*parts(steps, (*order, work)), *regions(lanes, steps)])
 
 
-def breakdown(lanes: Lanes, steps: Steps) -> Iterator[pa.Table]:
-    """Give the parts that make up the wall time of each step, and its regions.
-
-    A moment counts as a collective if one ran, else as a copy, else as an operator.
-    """
-    collective = lanes.busy(Kind.COLLECTIVE)
-    moved = lanes.busy(Kind.COLLECTIVE, Kind.COPY)
-    covered = moved | lanes.busy(Kind.OP, Kind.KERNEL)
-    in_collectives, in_moves, in_all = (part.within(steps.start, steps.end) for part in (collective, moved, covered))
+def parts(steps: Steps, order: Sequence[tuple[str, Spans]]) -> Iterator[pa.Table]:
+    """Give the wall time of each step and the parts that make it up: a moment counts for the first that it is in."""
     wall = steps.end - steps.start
     yield steps.facts("wall", wall)
-    yield steps.facts("op", in_all - in_moves)
-    yield steps.facts("collective", in_collectives)
-    yield steps.facts("copy", in_moves - in_collectives)
-    yield steps.facts("uncovered", wall - in_all)
+    reached, spent_before = NEVER, np.zeros_like(wall)
+    for what, spans in order:
+        reached = reached | spans
+        spent = reached.within(steps.start, steps.end)
+        yield steps.facts(what, spent - spent_before)
+        spent_before = spent
+    yield steps.facts("uncovered", wall - spent_before)
+
+
+def regions(lanes: Lanes, steps: Steps) -> Iterator[pa.Table]:
+    """Give how long each of the user's regions ran in each step."""
     for name, spans in lanes.regions():
         spent = spans.within(steps.start, steps.end)
         yield steps.facts("region", spent, name=name).filter(pa.array(spent > 0))

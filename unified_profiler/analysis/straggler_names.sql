@@ -1,11 +1,11 @@
--- What a slow rank spends more time in than the others since it became slow: operators by their self time, regions by
--- their whole time, each as the mean over steps. `slow` has one row for each slow rank.
+-- What a slow rank spends more time in than the others since it became slow: operators by their self time, regions
+-- and what loads data by their whole time, each as the mean over steps. `slow` has one row for each slow rank.
 with
 own as (
     select slow.rank as slow_rank, facts.what, facts.name, facts.rank, sum(facts.spent_ns) as spent_ns
     from facts
     cross join slow
-    where facts.what in ('operator', 'region') and facts.step >= slow.since
+    where facts.what in ('operator', 'region', 'loading') and facts.step >= slow.since
     group by slow.rank, facts.what, facts.name, facts.rank
 ),
 counted as (

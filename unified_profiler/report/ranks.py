@@ -76,9 +76,11 @@ def rank_table(source: Source, *, engine: Engine | None = None) -> RankTable:
     """Compare the ranks of a run, step by step, and say which is slow.
 
     `own_ns` is the wall time of a step less `waiting_ns`, which the rank spent in collectives before all ranks had
-    come and with nothing else to do. `skew_ns` is by how much it exceeds the middle of the other ranks. Of the parts
-    of the wall time a moment counts as a collective, else as a copy, else as computing on a device, else as loading
-    data, else as computing, else as uncovered; they add up to it.
+    come and with nothing else to do. `skew_ns` is by how much it exceeds the middle of the other ranks. The parts add
+    up to the wall time: where there is a device, a moment counts as computing if a kernel ran, else as a copy, a
+    collective, loading data, computing on the host, or uncovered; without one as loading data, computing, a copy, a
+    collective, or uncovered. So collectives behind which a rank computes cost nothing here, unlike in
+    `step_breakdown`.
 
     A rank is slow if from some step on nearly all of its steps have more own time than those of the others, by more
     than a tenth. The clocks of several machines are compared by the ends of collectives and corrected first.
@@ -152,9 +154,9 @@ def _slow(straggler: Straggler) -> Iterator[Statement]:
     rank = straggler.rank
     size: dict[str, Value] = {"extra_ns": straggler.extra_ns, "extra_share": straggler.extra_share}
     if straggler.changed:
-        yield _say("slow_since", "warning", rank=rank, step=straggler.since, **size)
+        yield _warn("slow_since", rank=rank, step=straggler.since, **size)
     else:
-        yield _say("slow_always", "warning", rank=rank, **size)
+        yield _warn("slow_always", rank=rank, **size)
     names = ", ".join(f"{name} +{format_time(extra)}" for name, extra in straggler.names)
     code = f"cause_{straggler.cause}" if names else f"cause_{straggler.cause}_unnamed"
     yield _say(code, rank=rank, cause_ns=straggler.cause_ns, names=names)
@@ -169,7 +171,7 @@ def _notices(run: Run, found: RankSteps, matrix: StepMatrix) -> Iterator[Stateme
     yield from _missing(run)
     for rank, manifest in sorted(run.manifests.items()):
         if manifest.ended_ns is None:
-            yield _say("died", "warning", rank=rank, last=manifest.step_count - 1)
+            yield _warn("died", rank=rank, last=manifest.step_count - 1)
     yield from _different_steps(matrix)
     off = [clock for clock in found.clocks.ranks if clock.is_off]
     if off:
@@ -183,11 +185,11 @@ def _missing(run: Run) -> Iterator[Statement]:
     sizes = {m.world_size for m in run.manifests.values()} | {trace.info.world_size for trace in run.traces}
     size = max(sizes, default=1)
     if len(sizes) > 1:
-        yield _say("world_sizes", "warning", sizes=", ".join(map(str, sorted(sizes))))
+        yield _warn("world_sizes", sizes=", ".join(map(str, sorted(sizes))))
     absent = sorted(set(range(size)) - set(run.ranks))
     if absent:
         named = ", ".join(map(str, absent[:10])) + (", ..." if len(absent) > 10 else "")
-        yield _say("missing", "warning", ranks=named, rank_count=len(run.ranks), world_count=size)
+        yield _warn("missing", ranks=named, rank_count=len(run.ranks), world_count=size)
 
 
 def _different_steps(matrix: StepMatrix) -> Iterator[Statement]:
@@ -196,11 +198,15 @@ def _different_steps(matrix: StepMatrix) -> Iterator[Statement]:
     present = np.isfinite(matrix.times["wall_ns"])
     common = int(present.all(axis=1).sum())
     if common < len(matrix.steps):
-        yield _say("different_steps", "warning", common_count=common, step_count=len(matrix.steps))
+        yield _warn("different_steps", common_count=common, step_count=len(matrix.steps))
 
 
-def _say(code: str, level: str = "info", **values: Value) -> Statement:
-    return Statement.model_validate({"code": code, "level": level, "values": values})
+def _say(code: str, **values: Value) -> Statement:
+    return Statement(code=code, values=values)
+
+
+def _warn(code: str, **values: Value) -> Statement:
+    return Statement(code=code, level="warning", values=values)
 
 
 def _worded(statements: Iterator[Statement] | Sequence[Statement]) -> Iterator[Statement]:
