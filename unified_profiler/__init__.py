@@ -12,7 +12,7 @@ from unified_profiler._version import __version__
 from unified_profiler.schedule import Phase, Schedule, Slot, schedule
 
 if TYPE_CHECKING:
-    from unified_profiler.analysis import api_table, op_table, query, step_breakdown, with_op_map
+    from unified_profiler.analysis import align_clocks, api_table, op_table, query, step_breakdown, with_op_map
     from unified_profiler.comparison import Diff, diff
     from unified_profiler.errors import UnifiedProfilerError
     from unified_profiler.export import write_api_calls
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unified_profiler.model.trace import Trace
     from unified_profiler.profiler import Profiler
     from unified_profiler.readers import read
-    from unified_profiler.report import Summary, summarise
+    from unified_profiler.report import Summary, rank_table, summarise
     from unified_profiler.tracing import trace_api
     from unified_profiler.writing import write
 
@@ -32,11 +32,13 @@ _HOMES = {
     "Summary": "report",
     "Trace": "model.trace",
     "UnifiedProfilerError": "errors",
+    "align_clocks": "analysis",
     "api_name": "model.api_names",
     "api_table": "analysis",
     "diff": "comparison",
     "op_table": "analysis",
     "query": "analysis",
+    "rank_table": "report",
     "read": "readers",
     "step_breakdown": "analysis",
     "summarise": "report",
@@ -57,11 +59,13 @@ __all__ = [
     "Trace",
     "UnifiedProfilerError",
     "__version__",
+    "align_clocks",
     "api_name",
     "api_table",
     "diff",
     "op_table",
     "query",
+    "rank_table",
     "read",
     "schedule",
     "step_breakdown",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from unified_profiler.analysis.clocks import as_table, estimate
+from unified_profiler.analysis.clocks import as_table, estimate, machines
 from unified_profiler.analysis.rank_facts import COLUMNS, rank_facts
 from unified_profiler.analysis.sql import load
 from unified_profiler.analysis.step_facts import FACTS
@@ -15,6 +16,9 @@ from unified_profiler.analysis.stragglers import StepMatrix, Straggler, straggle
 from unified_profiler.engine import DuckDBEngine, Engine, EngineTable
 from unified_profiler.model.clocks import Clocks
 from unified_profiler.model.run import Run
+from unified_profiler.model.run_writer import write_clocks
+
+logger = logging.getLogger("unified_profiler")
 
 _NAMED_BY = {"compute": "operator", "copy": "operator", "data": "loading"}
 """Which facts name what a rank spends its time in."""
@@ -49,6 +53,35 @@ def rank_steps(run: Run, *, engine: Engine | None = None) -> RankSteps:
     table = _finished(engine.run(load("rank_table"), tables=tables), run)
     slow = stragglers(StepMatrix.of(table))
     return RankSteps(table, clocks, _named(slow, facts, engine))
+
+
+def align_clocks(run: Run, *, engine: Engine | None = None) -> Run:
+    """Correct the times of all ranks to one clock, and keep in the run directory what that took.
+
+    The clocks of several machines differ. By how much is told by the ends of collectives, which are the same moment on
+    all ranks, else by the ends of steps. A run that is read from its directory later is corrected at once.
+
+    Args:
+        run: A run; one whose ranks ran on one machine, or whose clocks are corrected already, is returned as it is.
+        engine: What executes the queries; the embedded DuckDB if not given.
+    """
+    if run.clocks is not None or len(set(machines(run).values())) < 2:
+        return run
+    engine = engine or DuckDBEngine()
+    facts = engine.each_trace(run.traces, rank_facts, columns=COLUMNS, schema=FACTS)
+    clocks = estimate(facts, engine.run(load("meetings"), tables={"facts": facts}), engine, run)
+    keep_clocks(run, clocks)
+    return run.by_clocks(clocks)
+
+
+def keep_clocks(run: Run, clocks: Clocks) -> None:
+    """Write newly estimated clocks into the run directory, if there is one and it can be written."""
+    if run.path is None or run.clocks is not None or clocks.method == "host":
+        return
+    try:
+        write_clocks(run.path, clocks)
+    except OSError as error:
+        logger.info("The clocks of %s were estimated, but cannot be kept in it: %s", run.path, error)
 
 
 def _finished(table: pa.Table, run: Run) -> pa.Table:

@@ -15,6 +15,7 @@ from unified_profiler.cli.diff import diff
 from unified_profiler.cli.doctor import doctor
 from unified_profiler.cli.export import export
 from unified_profiler.cli.query import query
+from unified_profiler.cli.ranks import ranks
 from unified_profiler.cli.report import report
 from unified_profiler.cli.run import RUN_CONTEXT, run
 from unified_profiler.cli.steps import steps
@@ -93,6 +94,7 @@ app.command()(report)
 app.command()(summary)
 app.command()(table)
 app.command()(steps)
+app.command()(ranks)
 app.command()(export)
 app.command()(query)
 app.command()(diff)

@@ -80,7 +80,7 @@ def report(
         msg = f"--open shows a page, but the report is written as {chosen.value}. Leave one of the two out."
         raise ConfigurationError(msg)
     with working("Reading"):
-        selected = read_selected(run, rank=rank, cycle=cycle)
+        selected = read_selected(run, rank=rank, cycle=cycle, one_clock=True)
     target = out or (selected.path or Path()) / ("models" if layout is Layout.MODELS else _FILES[chosen])
     with working(f"Writing {target}"):
         if layout is Layout.MODELS:

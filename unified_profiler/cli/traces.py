@@ -39,8 +39,14 @@ def working(text: str) -> Iterator[None]:
         yield
 
 
-def read_selected(path: Path, *, rank: int | None = None, cycle: int | None = None) -> Run:
+def read_selected(path: Path, *, rank: int | None = None, cycle: int | None = None, one_clock: bool = False) -> Run:
     """Read a run and keep the traces of one rank, of one cycle, or of both.
+
+    Args:
+        path: Where it is.
+        rank: Only this rank.
+        cycle: Only this cycle.
+        one_clock: Whether to estimate the clocks of several machines first, where that was not done before.
 
     Raises:
         ConfigurationError: The run has no such trace.
@@ -48,6 +54,10 @@ def read_selected(path: Path, *, rank: int | None = None, cycle: int | None = No
     from unified_profiler.readers import read
 
     run = read(path)
+    if one_clock:
+        from unified_profiler.analysis import align_clocks
+
+        run = align_clocks(run)
     traces = tuple(
         trace for trace in run.traces if rank in {None, trace.info.rank} and cycle in {None, trace.info.cycle}
     )

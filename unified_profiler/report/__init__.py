@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from unified_profiler.report.ranks import RankTable, rank_table
 from unified_profiler.report.records import Summary
 from unified_profiler.report.summary import summarise
 
-__all__ = ["Summary", "summarise"]
+__all__ = ["RankTable", "Summary", "rank_table", "summarise"]
