@@ -8,7 +8,7 @@ no collective was recorded, the ends of steps serve. Ranks of one machine have t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -121,12 +121,29 @@ def _lines(moments: Floats) -> list[_Line]:
         lines = [_less(_fit(seen, seen - true), first) for seen in moments.T]
         corrected = np.column_stack([seen - line.at(seen) for seen, line in zip(moments.T, lines, strict=True)])
         true = np.nanmedian(corrected, axis=1)
-    return [_Line(), *lines[1:]]
+    spreads = [_spread(seen, line, moments[:, 0]) for seen, line in zip(moments.T, lines, strict=True)]
+    return [_Line(), *(replace(line, spread=spread) for line, spread in zip(lines[1:], spreads[1:], strict=True))]
 
 
 def _less(line: _Line, first: _Line) -> _Line:
     level = line.level - float(first.at(np.array([line.middle]))[0])
-    return _Line(line.middle, level, line.slope - first.slope, float(np.hypot(line.spread, first.spread)))
+    return _Line(line.middle, level, line.slope - first.slope)
+
+
+def _spread(seen: Floats, line: _Line, first: Floats) -> float:
+    """Return how far off a clock may be at either end, from how its meetings scatter about those of the first."""
+    rest = seen - line.at(seen) - first
+    known = np.isfinite(rest)
+    if not known.any():
+        return float("inf")
+    x = seen[known] - line.middle
+    width = np.sqrt(1 / len(x) + np.max(x**2) / max(float(np.sum(x**2)), 1.0))
+    return float(2 * _scale(rest[known]) * width)
+
+
+def _scale(rest: Floats) -> float:
+    """Return the spread of values, of which some may be far off, as a standard deviation."""
+    return 1.4826 * float(np.median(np.abs(rest - np.median(rest)))) + 1.0
 
 
 def _fit(moments: Floats, ahead: Floats) -> _Line:
@@ -140,11 +157,9 @@ def _fit(moments: Floats, ahead: Floats) -> _Line:
     level, slope = float(np.median(y)), _rough_slope(x, y)
     for _ in range(10):
         rest = y - level - slope * x
-        scale = 1.4826 * float(np.median(np.abs(rest - np.median(rest)))) + 1.0
-        weight = 1 / np.maximum(np.abs(rest) / (1.5 * scale), 1.0)
+        weight = 1 / np.maximum(np.abs(rest) / (1.5 * _scale(rest)), 1.0)
         level, slope = _weighted(x, y, weight, with_slope=len(x) >= FEWEST_FOR_DRIFT)
-    width = float(np.sqrt(1 / len(x) + np.max(x**2) / max(float(np.sum(x**2)), 1.0)))
-    return _Line(middle, level, slope, 2 * scale * width)
+    return _Line(middle, level, slope)
 
 
 def _rough_slope(x: Floats, y: Floats) -> float:

@@ -7,7 +7,7 @@ time exceeds the middle of the other ranks', by enough to matter, in nearly all 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb, exp
+from math import comb, erfc, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,10 @@ THRESHOLD = 0.10
 """A rank is slow if it exceeds the others by more than this part of their own time."""
 FEWEST_STEPS = 5
 """From fewer steps nothing is concluded."""
+FEWEST_BEFORE = 3
+"""Before a change there must be so many."""
+UNSURE = 0.05
+"""With more than this probability a change is none."""
 CONSISTENT = 0.8
 """In so many of the steps it must be slower."""
 CHANCE = 0.001
@@ -103,7 +107,7 @@ def _straggler(matrix: StepMatrix, index: int, excess: Floats, own: Floats) -> S
     first = _beginning(share)
     after = share[first:]
     slower = float((after > THRESHOLD / 2).mean())
-    chance = min(1.0, len(matrix.ranks) * len(rows) * _by_chance(int((after > 0).sum()), len(after)))
+    chance = min(1.0, len(matrix.ranks) * _chance(share, first))
     if len(after) < FEWEST_STEPS or np.median(after) < THRESHOLD or slower < CONSISTENT or chance > CHANCE:
         return None
     cause, cause_ns = _cause(matrix, index, rows, first)
@@ -123,20 +127,39 @@ def _straggler(matrix: StepMatrix, index: int, excess: Floats, own: Floats) -> S
 
 
 def _beginning(share: Floats) -> int:
-    """Return where the rank became slow: the change that its ranks in order tell best (Pettitt), or 0 without one."""
-    count = len(share)
+    """Return where the rank became slow: the place at which later steps exceed earlier ones most; 0 without one."""
+    places = np.arange(FEWEST_BEFORE, len(share) - FEWEST_STEPS + 1)
+    if not len(places):
+        return 0
+    above = _above(share, places)
+    place = int(places[np.argmax(above)])
+    sure = len(share) * 0.5 * erfc(float(above.max()) / sqrt(2)) < UNSURE
+    return place if sure and np.median(share[:place]) < np.median(share[place:]) - THRESHOLD / 2 else 0
+
+
+def _above(share: Floats, places: npt.NDArray[np.int64]) -> Floats:
+    """Say by how many standard deviations the steps from each place on are above those before (Mann and Whitney)."""
     order = np.argsort(np.argsort(share, kind="stable"), kind="stable") + 1
-    sums = 2 * np.cumsum(order)[:-1] - np.arange(1, count) * (count + 1)
-    sums = np.where(np.arange(1, count) > count - FEWEST_STEPS, 0, sums)
-    place = int(np.argmin(sums)) + 1
-    sure = 2 * exp(-6 * float(sums[place - 1]) ** 2 / (count**3 + count**2)) < 0.01
-    before = float(np.median(share[:place]))
-    return place if sure and before < np.median(share[place:]) - THRESHOLD / 2 else 0
+    count, later = len(share), len(share) - places
+    ranks = order.sum() - np.cumsum(order)[places - 1]
+    expected = later * (count + 1) / 2
+    above: Floats = (ranks - expected - 0.5) / np.sqrt(places * later * (count + 1) / 12)
+    return above
 
 
-def _by_chance(slower: int, count: int) -> float:
-    """Return the probability that a fair coin shows as many heads."""
-    return float(sum(comb(count, k) for k in range(slower, count + 1)) / 2**count)
+def _chance(share: Floats, first: int) -> float:
+    """Return how likely it looks like this by chance, for each place at which the change could have been.
+
+    That is the probability that a fair coin shows as many heads as steps are slower than the others', or that of the
+    ranks of the later steps among all, whichever is the surer sign.
+    """
+    after = share[first:]
+    slower, count = int((after > 0).sum()), len(after)
+    coin = float(sum(comb(count, k) for k in range(slower, count + 1)) / 2**count)
+    if not first:
+        return coin
+    change = 0.5 * erfc(float(_above(share, np.array([first]))[0]) / sqrt(2))
+    return 2 * len(share) * min(coin, change)
 
 
 def _cause(matrix: StepMatrix, index: int, rows: npt.NDArray[np.int64], first: int) -> tuple[str, int]:
