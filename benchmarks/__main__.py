@@ -23,6 +23,7 @@ ALL = (
     "normalising",
     "reporting",
     "comparing",
+    "many_ranks",
     "calling",
     "in_tensorflow",
     "in_mindspore",

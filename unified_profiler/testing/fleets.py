@@ -69,6 +69,11 @@ class Fleet:
     noise: float = 0.02
     """Spread of a step's computing time, as a part of it."""
 
+    @property
+    def epoch_ns(self) -> int:
+        """The true moment at which the first step begins."""
+        return _EPOCH_NS
+
     def write(self, output_dir: Path, name: str = "fleet") -> Path:
         """Write the run directory and return it."""
         times = _Times.of(self)
