@@ -66,6 +66,8 @@ table = up.op_table(run, by=("name", "shapes"), sort_by="self_cpu_time_total", r
 names: tuple[str, ...] = table.columns
 summary: up.Summary = up.summarise(trace)
 sentences: list[str] = [finding.text for finding in summary.findings]
+aligned: up.Run = up.align_clocks(up.read("profile"))
+slow: list[int] = [straggler.rank for straggler in up.rank_table(aligned).stragglers]
 text: str = str(table) + str(up.step_breakdown(trace))
 found: up.Diff = up.diff(up.read("before"), trace, by="origin", threshold="5%")
 slower: list[str | None] = [row.name for row in found.rows if row.differs and row.difference_ns > 0]
