@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from unified_profiler._delivery import Delivery, Handler
 from unified_profiler._execution import Execution
@@ -63,6 +63,9 @@ class Profiler:
         hardware_hz: How often a second CPU, memory, traffic of disks and network, and GPUs are read while recording;
             10 if not given, 0 for never.
         keep_native: Keep the native profilers' own files in the run directory.
+        deliver: "immediate" makes the trace of a cycle, and calls the handlers, when the cycle ends; "deferred" leaves
+            that to `stop()`, so that the training waits for the native profiler only, or, should the process not come
+            to it, to the first `read` of the run.
         native_options: Options by backend name, handed to the native profiler untouched.
         strict: Raise what goes wrong in profiling instead of keeping it in `failures`.
         clock: Nanoseconds since the Unix epoch; for tests.
@@ -88,6 +91,7 @@ class Profiler:
         operators: bool | None = None,
         hardware_hz: float | None = None,
         keep_native: bool | None = None,
+        deliver: Literal["immediate", "deferred"] | None = None,
         native_options: Mapping[str, Any] | None = None,
         strict: bool | None = None,
         clock: Callable[[], int] = time.time_ns,
@@ -106,6 +110,7 @@ class Profiler:
                 "operators": operators,
                 "hardware_hz": hardware_hz,
                 "keep_native": keep_native,
+                "deliver": deliver,
                 "native_options": native_options,
                 "strict": strict,
                 "schedule": schedule if isinstance(schedule, Schedule) else None,
@@ -163,7 +168,10 @@ class Profiler:
 
     @property
     def traces(self) -> Sequence[Trace]:
-        """The finished traces; with `output_dir` their events are read back from disk when asked for."""
+        """The finished traces; with `output_dir` their events are read back from disk when asked for.
+
+        With `deliver="deferred"` there are none before `stop()`.
+        """
         return tuple(self._delivery.traces)
 
     @property
@@ -222,7 +230,7 @@ class Profiler:
             self._change_step(self._clock())
 
     def stop(self) -> None:
-        """End the current cycle and the run. What is being recorded is delivered.
+        """End the current cycle and the run. What is being recorded is delivered, and what was set aside for later.
 
         Raises:
             UsageError: The profiler is not running.
@@ -313,6 +321,7 @@ class Profiler:
                 self._go_to(OUTSIDE, complete=whole)
                 if len(self._steps) == self._origin and self.settings.operators:
                     self._delivery.hint(_NO_STEP)
+                self._delivery.finish_pending()
                 self._delivery.close(self._steps)
             self._faults.raise_if_strict()
 
@@ -376,6 +385,7 @@ class Profiler:
         except Exception:
             self._slot, self._running = OUTSIDE, False
             self._execution.discard()
+            self._delivery.finish_pending()
             raise
 
     def _switch_off_in_forked_children(self) -> None:
@@ -386,6 +396,7 @@ class Profiler:
             profiler = reference()
             if profiler is not None:
                 profiler._on, profiler._idle_until = False, 0
+                profiler._delivery.leave_to_parent()
 
         os.register_at_fork(after_in_child=switch_off)
 

@@ -17,6 +17,7 @@ from unified_profiler.model.trace import Trace
 
 MANIFEST = "manifest.json"
 STEPS = "steps.arrow"
+PENDING = "pending"
 
 
 @dataclass(frozen=True)
