@@ -58,11 +58,16 @@ class Deferral:
                 yield self._numbers[0], pending.folder_of(self._numbers[0])
                 del self._numbers[0]
             pending.remove_all()
-            self._pending = None
             if self._removal is not None:
                 self._removal.detach()
         finally:
-            pending.owner.release()
+            self.release()
+        self._pending = None
+
+    def release(self) -> None:
+        """Let others finish them."""
+        if self._pending is not None:
+            self._pending.owner.release()
 
     def leave_to_parent(self) -> None:
         """Have no part in it, as a forked child."""

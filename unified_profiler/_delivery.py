@@ -103,9 +103,12 @@ class Delivery:
             self._finish(ended, cycle.workdir)
         self._write_manifest(steps)
 
-    def finish_pending(self) -> None:
-        """Do for the cycles that were set aside what was left to be done, one after the other."""
+    def end_pending(self, *, finish: bool = True) -> None:
+        """Make traces of the cycles that were set aside, one by one, or leave that to whoever reads the run."""
         if self._deferral is None:
+            return
+        if not finish and self._writer is not None:
+            self._deferral.release()
             return
         with closing(self._deferral.take()) as cycles:
             for number, folder in cycles:

@@ -12,8 +12,9 @@
 from __future__ import annotations
 
 import logging
+import math
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
@@ -146,7 +147,8 @@ def store(cycle: EndedCycle, folder: Path) -> None:
         step=cycle.step,
         keep_native=cycle.keep_native,
     )
-    text = msgspec.json.encode(stored, enc_hook=_encode)
+    _check_plain([capture.details for capture in cycle.captures])
+    text = msgspec.json.encode(stored, enc_hook=PurePath.as_posix)
     folder.mkdir(parents=True, exist_ok=True)
     for name in _TABLES:
         _write_table(getattr(cycle.window, name), folder / _table_file(name))
@@ -191,10 +193,21 @@ def _with_files(capture: NativeCapture, files: Iterable[Path]) -> NativeCapture:
     return replace(capture, files=tuple(files))
 
 
-def _encode(value: Any) -> Any:
-    if isinstance(value, PurePath):
-        return value.as_posix()
-    msg = f"Details of a capture must be plain data, so that they can be written down; found {value!r}."
+def _check_plain(value: Any) -> None:
+    """Refuse what JSON would change without a word: keys that are no texts, objects, numbers that are none."""
+    match value:
+        case None | str() | int():
+            return
+        case float() if math.isfinite(value):
+            return
+        case list() | tuple():
+            for item in value:
+                _check_plain(item)
+            return
+        case Mapping() if all(isinstance(key, str) for key in value):
+            _check_plain(list(value.values()))
+            return
+    msg = f"Details of a capture must be plain data, so that they can be written down; found {value!r:.200}."
     raise TypeError(msg)
 
 

@@ -229,13 +229,17 @@ class Profiler:
                 self._execution.settle()
             self._change_step(self._clock())
 
-    def stop(self) -> None:
-        """End the current cycle and the run. What is being recorded is delivered, and what was set aside for later.
+    def stop(self, *, finish: bool = True) -> None:
+        """End the current cycle and the run. What is being recorded is delivered.
+
+        Args:
+            finish: Whether to make traces now of what `deliver="deferred"` has set aside. If not, the first `read` of
+                the run does, on any machine; without `output_dir` there is nothing to read, so it is done now.
 
         Raises:
             UsageError: The profiler is not running.
         """
-        self._stop(interrupted=False)
+        self._stop(interrupted=False, finish=finish)
 
     def __enter__(self) -> Self:
         """Start."""
@@ -305,7 +309,7 @@ class Profiler:
 
     # --- the machine ------------------------------------------------------------------------------------------
 
-    def _stop(self, *, interrupted: bool) -> None:
+    def _stop(self, *, interrupted: bool, finish: bool = True) -> None:
         if not self._on:
             return
         if not self._running:
@@ -321,7 +325,7 @@ class Profiler:
                 self._go_to(OUTSIDE, complete=whole)
                 if len(self._steps) == self._origin and self.settings.operators:
                     self._delivery.hint(_NO_STEP)
-                self._delivery.finish_pending()
+                self._delivery.end_pending(finish=finish)
                 self._delivery.close(self._steps)
             self._faults.raise_if_strict()
 
@@ -385,7 +389,7 @@ class Profiler:
         except Exception:
             self._slot, self._running = OUTSIDE, False
             self._execution.discard()
-            self._delivery.finish_pending()
+            self._delivery.end_pending()
             raise
 
     def _switch_off_in_forked_children(self) -> None:
