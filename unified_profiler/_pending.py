@@ -85,7 +85,7 @@ class PendingCycles:
         size = sum(file.stat().st_size for folder in waiting for file in folder.rglob("*") if file.is_file())
         if size >= LONG_BYTES:
             logger.warning(
-                "Turning %d recorded cycles (%.0f MB) into traces. This takes a while.", len(waiting), size / 1e6
+                "Making traces of what was recorded takes a while: %d cycles, %.0f MB.", len(waiting), size / 1e6
             )
 
     def remove_all(self) -> None:

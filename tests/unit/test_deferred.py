@@ -89,6 +89,15 @@ def test_native_files_that_are_to_be_kept_are_where_they_always_are(tmp_path: Pa
     assert "rank-00000/native/cycle-00001/fake/fake.json" in found["deferred"]
 
 
+def test_without_a_run_directory_there_is_nothing_to_be_left_to_readers() -> None:
+    backend = FakeBackend()
+    prof = profiler(backend, strict=True)
+    prof.start()
+    loop(prof, backend)
+    prof.stop(finish=False)
+    assert len(prof.traces) == 2
+
+
 @pytest.mark.parametrize("on_disk", [True, False])
 def test_a_capture_that_cannot_be_read_is_a_failure_and_its_files_are_kept(on_disk: bool, tmp_path: Path) -> None:
     backend = FakeBackend(fails_at=frozenset({"normalise"}))
@@ -203,7 +212,7 @@ def test_an_interruption_of_stop_leaves_the_rest_to_the_next(tmp_path: Path) -> 
 def test_a_long_wait_is_announced(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         delivered()
-        assert "This takes a while" not in caplog.text
+        assert "takes a while" not in caplog.text
         monkeypatch.setattr(_pending, "LONG_BYTES", 1)
         delivered()
-    assert "Turning 2 recorded cycles" in caplog.text
+    assert "takes a while: 2 cycles" in caplog.text

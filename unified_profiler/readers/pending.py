@@ -6,6 +6,7 @@ Whether a process has ended is told by the lock that it held, not by its number,
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,8 +26,8 @@ from unified_profiler.model.storage import parse_record
 from unified_profiler.model.trace import Trace
 
 _STILL_RUNS = (
-    "{count} cycles in {folder} are no traces yet: the process that recorded them still runs, and makes them when it "
-    "stops. They are missing here."
+    "Cycles in {folder} that are no traces yet, and are missing here: {count}. The process that recorded them still "
+    "runs, and makes the traces when it stops."
 )
 
 logger = logging.getLogger("unified_profiler")
@@ -82,7 +83,7 @@ def _finish_rank(folder: Path) -> _Left:
     rank, left = RankWriter(folder), _Left()
     pending = PendingCycles(rank.pending)
     with _claimed(pending) as process:
-        write = process is _Process.ENDED and (folder / MANIFEST).is_file()
+        write = process is _Process.ENDED and (folder / MANIFEST).is_file() and os.access(folder, os.W_OK)
         waiting = pending.waiting()
         if process is _Process.RUNS:
             if waiting:
@@ -125,7 +126,8 @@ def _finish_cycle(rank: RankWriter, folder: Path, left: _Left, *, write: bool) -
     if not is_pending(folder):  # somebody who could not see that it is held here has finished it
         return
     if write and _written(rank, finished, faults.failures):
-        put_away(folder, native=native if finished.keep_native else None)
+        with suppress(OSError):  # the next reader does it all again
+            put_away(folder, native=native if finished.keep_native else None)
     else:
         left.failures += faults.failures
         left.traces += [] if finished.trace is None else [finished.trace]
@@ -154,24 +156,25 @@ def _manifest(rank: RankWriter) -> Manifest:
 
 
 def _with_failures(manifest: Manifest, failures: list[Failure]) -> Manifest:
-    new = (
-        failure for failure in failures if failure not in manifest.failures
-    )  # a reader may have died before this one
+    """Add failures, but for those that a reader added which died before it was done."""
+    new = (failure for failure in failures if failure not in manifest.failures)
     return manifest.model_copy(update={"failures": (*manifest.failures, *new)})
 
 
 def _tidy(rank: RankWriter, pending: PendingCycles) -> None:
     """Remove what is left of the folder; native files of a cycle in which the process ended may be of use.
 
-    Seen from another machine a lock may mean nothing, and the cycle may be one that is being recorded.
+    Seen from another machine a lock may mean nothing, and such a cycle may be one that is being recorded.
     """
-    if _manifest(rank).host != socket.gethostname():
-        return
+    here = _manifest(rank).host == socket.gethostname()
     with suppress(OSError):
-        for folder in pending.cut_off():
-            written = any(file.is_file() for file in folder.rglob("*"))
-            native = rank.folder / "native" / folder.name if written else None
-            put_away(folder, native=native)
-            if native is not None:
-                logger.warning("The process ended in the middle of a cycle; what it had written is in %s", native)
+        for folder in pending.cut_off() if here else ():
+            _keep_native_files(folder, rank.folder / "native" / folder.name)
         pending.remove_all()
+
+
+def _keep_native_files(folder: Path, native: Path) -> None:
+    written = any(file.is_file() for file in folder.rglob("*"))
+    put_away(folder, native=native if written else None)
+    if written:
+        logger.warning("The process ended in the middle of a cycle; what it had written is in %s", native)

@@ -90,13 +90,24 @@ def test_cycles_of_a_process_that_runs_are_left_alone(
     run = up.read(tmp_path)
     assert run.traces == ()
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == files
-    assert "2 cycles" in caplog.text
+    assert "missing here: 2" in caplog.text
     assert any("still runs" in hint for hint in run.manifests[0].hints)
     prof.stop()
     assert ops(up.read(tmp_path)) == BOTH
 
 
-def test_a_run_that_cannot_be_written_gives_its_traces_in_memory(
+def test_a_run_that_may_only_be_read_gives_its_traces_in_memory(left: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    (left / "pending/cycle-00000/fake/fake.json").write_text("{")
+    files = {path: path.stat().st_mtime_ns for path in left.rglob("*")}
+    run = up.read(left.parent)
+    assert ops(run) == [[], BOTH[1]]
+    assert {path: path.stat().st_mtime_ns for path in left.rglob("*")} == files
+    (failure,) = run.manifests[0].failures
+    assert failure.kept == str(left / "pending/cycle-00000/fake")
+
+
+def test_a_disk_that_is_full_gives_its_traces_in_memory(
     left: Path, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
