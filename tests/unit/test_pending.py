@@ -60,7 +60,9 @@ def test_what_cannot_be_written_down_leaves_no_cycle(details: dict[str, Any], tm
 
 
 def test_a_disk_that_fills_up_leaves_no_cycle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> int:
+    def full(self: Path, data: bytes) -> int:
+        with self.open("wb") as file:
+            file.write(data[:20])
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
