@@ -203,7 +203,7 @@ def test_an_interruption_of_stop_leaves_the_rest_to_readers(tmp_path: Path, monk
         prof.stop()
     assert [folder.name for folder in pending(tmp_path)] == ["cycle-00000", "cycle-00001"]
     assert [trace.info.cycle for trace in up.read(tmp_path).traces] == [0, 1]
-    assert caught.tb, "notebooks keep what was raised, and with it all that was under way"
+    assert caught.tb is not None, "notebooks keep what was raised, and with it all that was under way"
 
 
 def test_a_long_wait_is_announced(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
