@@ -21,6 +21,7 @@ ALL = (
     "recording",
     "sampling",
     "normalising",
+    "pausing",
     "reporting",
     "comparing",
     "many_ranks",

@@ -5,39 +5,38 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from unified_profiler._faults import FaultLog, Outcome
 from unified_profiler.errors import UnsupportedCapabilityError
-from unified_profiler.model.schema import EventTable
 from unified_profiler.spi import Backend, NativeCapture, Recorder, RecordOptions
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """What one backend gave in a cycle."""
-
-    backend: Backend
-    capture: NativeCapture
-    events: EventTable
-
-
 class Cycle:
-    """Recorders from ARM to STOP or DISCARD. A recorder that fails is discarded and the others go on."""
+    """Recorders from ARM to STOP or DISCARD. A recorder that fails is discarded and the others go on.
+
+    Attributes:
+        number: Its number in the run.
+        step: The step that began last.
+        workdir: The folder with the native files; None if nothing was to be recorded.
+        captures: What was recorded.
+        backends: Those that it was recorded with, by their names.
+    """
 
     def __init__(self, number: int, *, options: RecordOptions, faults: FaultLog) -> None:
         self.number = number
         self.step: int | None = None
+        self.workdir: Path | None = None
+        self.captures: list[NativeCapture] = []
+        self.backends: dict[str, Backend] = {}
         self._options = options
-        self._workdir: Path | None = None
         self._faults = faults
         self._recorders: list[tuple[Backend, Recorder]] = []
-        self._captures: list[tuple[Backend, NativeCapture]] = []
 
     def arm(self, backends: Sequence[Backend], *, workdir: Path) -> None:
         """Make and arm a recorder of each backend; each writes to a folder of its own below `workdir`."""
-        self._workdir = workdir
+        self.workdir, self.backends = workdir, {backend.name: backend for backend in backends}
         for error in missing_capabilities(backends, self._options):
             self._faults.report(error.backend, "record", error, cycle=self.number, step=self.step)
         for backend in backends:
@@ -68,23 +67,10 @@ class Cycle:
             with self._guard(backend, "stop") as outcome:
                 capture = recorder.stop()
                 stop_ns = now if capture.stop_ns is None else min(now, capture.stop_ns)
-                self._captures.append((backend, replace(capture, stop_ns=stop_ns)))
+                self.captures.append(replace(capture, backend=backend.name, stop_ns=stop_ns))
             if outcome.failed:
                 self._discard(backend, recorder)
         self._recorders.clear()
-
-    def normalise(self) -> list[Recorded]:
-        """Turn what was recorded into events; the files of a capture that cannot be read are kept."""
-        results, keep = [], self._options.keep_native
-        for backend, capture in self._captures:
-            with self._guard(backend, "normalise") as outcome:
-                results.append(Recorded(backend, capture, backend.normaliser().normalise(capture)))
-            if outcome.failed and self._workdir is not None:
-                keep = True
-                self._faults.add_to_last(kept=self._workdir / backend.name)
-        if not keep:
-            self._remove_files()
-        return results
 
     def discard(self) -> None:
         """Let go of everything."""
@@ -111,8 +97,8 @@ class Cycle:
         return self._faults.guard(backend.name, action, cycle=self.number, step=self.step)
 
     def _remove_files(self) -> None:
-        if self._workdir is not None:
-            shutil.rmtree(self._workdir, ignore_errors=True)
+        if self.workdir is not None:
+            shutil.rmtree(self.workdir, ignore_errors=True)
 
 
 def missing_capabilities(backends: Iterable[Backend], options: RecordOptions) -> list[UnsupportedCapabilityError]:

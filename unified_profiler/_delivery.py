@@ -11,13 +11,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
-import pyarrow.compute as pc
-
-from unified_profiler._cycle import Recorded
+from unified_profiler._cycle import Cycle
+from unified_profiler._deferral import Deferral
 from unified_profiler._faults import FaultLog
+from unified_profiler._finishing import EndedCycle, finish
+from unified_profiler._pending import is_pending, load, put_away
 from unified_profiler._version import __version__
 from unified_profiler.capture.job import Job, this_job
 from unified_profiler.capture.steps import StepLog
@@ -27,8 +29,9 @@ from unified_profiler.model.assembly import assemble
 from unified_profiler.model.records import CycleRecord, Manifest, StepSignal, TraceInfo
 from unified_profiler.model.run import Run
 from unified_profiler.model.run_writer import RunWriter, check_output_dir
-from unified_profiler.model.schema import EventTable
+from unified_profiler.model.storage import read_parquet
 from unified_profiler.model.trace import Trace
+from unified_profiler.spi import Backend
 
 logger = logging.getLogger("unified_profiler")
 
@@ -53,6 +56,8 @@ class Delivery:
         self._handlers = handlers
         self._hints: list[str] = []
         self._writer: RunWriter | None = None
+        self._deferral: Deferral | None = None
+        self._backends: dict[str, Backend] = {}
         self._started_ns = 0
         self._ended_ns: int | None = None
         self._files: list[CycleRecord] = []
@@ -71,41 +76,49 @@ class Delivery:
         if self._settings.output_dir is not None:
             self._writer = RunWriter(self._settings.output_dir.absolute(), self.job.run_name(), self.job.rank)
             self._write_manifest(StepLog())
+        if self._settings.deliver == "deferred":
+            self._deferral = Deferral(None if self._writer is None else self._writer.pending)
 
     def workdir(self, cycle: int) -> Path:
         """Return an empty directory for the native files of a cycle."""
+        if self._deferral is not None:
+            return self._deferral.workdir(cycle)
         if self._settings.keep_native and self._writer is not None:
             folder = self._writer.native_folder(cycle)
             folder.mkdir(parents=True)
             return folder
         return Path(tempfile.mkdtemp(prefix="unified-profiler-"))
 
-    def deliver(
-        self,
-        window: Window,
-        recorded: Sequence[Recorded],
-        *,
-        complete: bool,
-        steps: StepLog,
-    ) -> None:
-        """Assemble a trace, write it, and call the handlers."""
-        with self._faults.guard("profiler", "assemble", cycle=window.cycle):
-            native = [result.events for result in recorded]
-            window = window.without_empty_step(native)
-            events = assemble(
-                native,
-                calls=window.calls,
-                waited=window.waited,
-                own=window.to_events(),
-                counters=window.counters,
-                end_ns=window.end_ns,
-                cycle=window.cycle,
-                rank=self.job.rank,
-                host=socket.gethostname(),
-            )
-            info = self._info(events, window, recorded, complete=complete)
-            self._publish(Trace(events, info))
-            self._write_manifest(steps)
+    def deliver(self, cycle: Cycle, window: Window, *, complete: bool, steps: StepLog) -> None:
+        """Make a trace of a cycle that has ended, write it, and call the handlers; or set it aside for later."""
+        ended = EndedCycle(
+            window=window,
+            info=self._info(window, complete=complete),
+            captures=tuple(cycle.captures),
+            step=cycle.step,
+            keep_native=self._settings.keep_native,
+        )
+        self._backends |= cycle.backends
+        if self._deferral is None or not self._set_aside(ended, self._deferral):
+            self._finish(ended, cycle.workdir)
+        self._write_manifest(steps)
+
+    def end_pending(self, *, finish: bool = True) -> None:
+        """Make traces of the cycles that were set aside, one by one, or leave that to whoever reads the run."""
+        if self._deferral is None:
+            return
+        if not finish and self._writer is not None:
+            self._deferral.release()
+            return
+        with closing(self._deferral.take()) as cycles:
+            for number, folder in cycles:
+                self._take_up(number, folder)
+        self.traces.sort(key=lambda trace: trace.info.cycle)
+
+    def leave_to_parent(self) -> None:
+        """Have no part in the run, as a forked child."""
+        if self._deferral is not None:
+            self._deferral.leave_to_parent()
 
     def adopt(self, trace: Trace, *, cycle: int) -> None:
         """Take in a trace recorded elsewhere."""
@@ -133,40 +146,57 @@ class Delivery:
             steps=steps.to_table(self.job.rank),
         )
 
-    def _publish(self, trace: Trace) -> None:
-        cycle = trace.info.cycle
+    def _set_aside(self, cycle: EndedCycle, deferral: Deferral) -> bool:
+        with self._faults.guard("output", "set aside", cycle=cycle.window.cycle) as outcome:
+            deferral.put(cycle)
+        return not outcome.failed
+
+    def _take_up(self, number: int, folder: Path) -> None:
+        with self._faults.guard("output", "read what was set aside", cycle=number):
+            if is_pending(folder):
+                self._finish(load(folder), folder)
+            elif self._writer is not None:  # finished already, by somebody who could not see that it is held here
+                self._publish(read_parquet(self._writer.cycle_file(number)))
+
+    def _finish(self, cycle: EndedCycle, workdir: Path | None) -> None:
+        kept_in = workdir
+        if self._deferral is not None and self._writer is not None:
+            kept_in = self._writer.native_folder(cycle.window.cycle)
+        finished = finish(cycle, self._backends.__getitem__, self._faults, kept_in=kept_in)
+        written = finished.trace is None or self._publish(finished.trace)
+        if workdir is not None and (written or self._deferral is None):  # else whoever reads the run tries again
+            with self._faults.guard("output", "put away native files", cycle=cycle.window.cycle):
+                put_away(workdir, native=kept_in if finished.keep_native else None)
+
+    def _publish(self, trace: Trace) -> bool:
+        """Write a trace and call the handlers; say whether it could be written, if that was asked for."""
+        cycle, failed = trace.info.cycle, False
         place = len(self.traces)
         self.traces.append(trace)
         if self._writer is not None:
-            with self._faults.guard("output", "write", cycle=cycle):
+            with self._faults.guard("output", "write", cycle=cycle) as outcome:
                 self.traces[place] = self._writer.write_trace(trace)
                 self._files.append(CycleRecord(file=self._writer.cycle_file(cycle).name, info=trace.info))
+            failed = outcome.failed
         for handler in self._handlers:
             with self._faults.guard("handler", f"call {_name_of(handler)}", cycle=cycle):
                 handler(trace)
+        return not failed
 
-    def _info(self, events: EventTable, window: Window, recorded: Sequence[Recorded], *, complete: bool) -> TraceInfo:
-        steps = pc.min_max(events.column("step"))
+    def _info(self, window: Window, *, complete: bool) -> TraceInfo:
+        """Return what is known of a trace before its events are."""
         return TraceInfo(
             run=self._run_name(),
             cycle=window.cycle,
             rank=self.job.rank,
             world_size=self.job.world_size,
             host=socket.gethostname(),
-            pid=os.getpid(),
-            frameworks={
-                **window.traced,
-                **{r.backend.framework: r.capture.framework_version or "" for r in recorded},
-            },
+            pid=window.pid,
             complete=complete,
             step_signal=self.step_signal,
             start_ns=window.start_ns,
             end_ns=window.end_ns,
-            first_step=steps["min"].as_py(),
-            last_step=steps["max"].as_py(),
-            event_count=len(events),
             hints=tuple(self._hints),
-            native={r.backend.name: _native_metadata(r.events) for r in recorded},
         )
 
     def _run_name(self) -> str:
@@ -202,11 +232,6 @@ class Delivery:
             step_signal=self.step_signal,
             hints=tuple(self._hints),
         )
-
-
-def _native_metadata(events: EventTable) -> dict[str, Any]:
-    text = (events.schema.metadata or {}).get(b"native")
-    return {} if text is None else dict(json.loads(text))
 
 
 def _name_of(handler: Callable[..., object]) -> str:

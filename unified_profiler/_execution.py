@@ -187,7 +187,7 @@ class Execution:
         cycle, self._cycle, self.busy = self._cycle, None, False
         window, self._window = self._window, None
         if cycle is not None and window is not None:
-            self._delivery.deliver(window, cycle.normalise(), complete=complete, steps=self._steps)
+            self._delivery.deliver(cycle, window, complete=complete, steps=self._steps)
 
     def _frameworks(self) -> Sequence[Backend]:
         """Return the backends that are recorded now."""

@@ -86,6 +86,8 @@ class Settings(BaseModel):
     hardware_hz: float = Field(default=10.0, ge=0, le=1000, allow_inf_nan=False)
     """How often a second CPU, memory, traffic and GPUs are read while recording; 0 for never."""
     keep_native: bool = False
+    deliver: Literal["immediate", "deferred"] = "immediate"
+    """Whether a trace is made at the end of its cycle, or of all cycles at the end of the run."""
     strict: bool = False
     native_options: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """By the name of the backend."""

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from unified_profiler._delivery import Delivery, Handler
 from unified_profiler._execution import Execution
@@ -63,6 +63,9 @@ class Profiler:
         hardware_hz: How often a second CPU, memory, traffic of disks and network, and GPUs are read while recording;
             10 if not given, 0 for never.
         keep_native: Keep the native profilers' own files in the run directory.
+        deliver: "immediate" makes the trace of a cycle, and calls the handlers, when the cycle ends; "deferred" leaves
+            that to `stop()`, so that the training waits for the native profiler only, or, should the process not come
+            to it, to the first `read` of the run.
         native_options: Options by backend name, handed to the native profiler untouched.
         strict: Raise what goes wrong in profiling instead of keeping it in `failures`.
         clock: Nanoseconds since the Unix epoch; for tests.
@@ -88,6 +91,7 @@ class Profiler:
         operators: bool | None = None,
         hardware_hz: float | None = None,
         keep_native: bool | None = None,
+        deliver: Literal["immediate", "deferred"] | None = None,
         native_options: Mapping[str, Any] | None = None,
         strict: bool | None = None,
         clock: Callable[[], int] = time.time_ns,
@@ -106,6 +110,7 @@ class Profiler:
                 "operators": operators,
                 "hardware_hz": hardware_hz,
                 "keep_native": keep_native,
+                "deliver": deliver,
                 "native_options": native_options,
                 "strict": strict,
                 "schedule": schedule if isinstance(schedule, Schedule) else None,
@@ -163,7 +168,10 @@ class Profiler:
 
     @property
     def traces(self) -> Sequence[Trace]:
-        """The finished traces; with `output_dir` their events are read back from disk when asked for."""
+        """The finished traces; with `output_dir` their events are read back from disk when asked for.
+
+        With `deliver="deferred"` there are none before `stop()`.
+        """
         return tuple(self._delivery.traces)
 
     @property
@@ -221,13 +229,17 @@ class Profiler:
                 self._execution.settle()
             self._change_step(self._clock())
 
-    def stop(self) -> None:
+    def stop(self, *, finish: bool = True) -> None:
         """End the current cycle and the run. What is being recorded is delivered.
+
+        Args:
+            finish: Whether to make traces now of what `deliver="deferred"` has set aside. If not, the first `read` of
+                the run does, on any machine; without `output_dir` there is nothing to read, so it is done now.
 
         Raises:
             UsageError: The profiler is not running.
         """
-        self._stop(interrupted=False)
+        self._stop(interrupted=False, finish=finish)
 
     def __enter__(self) -> Self:
         """Start."""
@@ -297,7 +309,7 @@ class Profiler:
 
     # --- the machine ------------------------------------------------------------------------------------------
 
-    def _stop(self, *, interrupted: bool) -> None:
+    def _stop(self, *, interrupted: bool, finish: bool = True) -> None:
         if not self._on:
             return
         if not self._running:
@@ -313,6 +325,7 @@ class Profiler:
                 self._go_to(OUTSIDE, complete=whole)
                 if len(self._steps) == self._origin and self.settings.operators:
                     self._delivery.hint(_NO_STEP)
+                self._delivery.end_pending(finish=finish)
                 self._delivery.close(self._steps)
             self._faults.raise_if_strict()
 
@@ -376,6 +389,7 @@ class Profiler:
         except Exception:
             self._slot, self._running = OUTSIDE, False
             self._execution.discard()
+            self._delivery.end_pending()
             raise
 
     def _switch_off_in_forked_children(self) -> None:
@@ -386,6 +400,7 @@ class Profiler:
             profiler = reference()
             if profiler is not None:
                 profiler._on, profiler._idle_until = False, 0
+                profiler._delivery.leave_to_parent()
 
         os.register_at_fork(after_in_child=switch_off)
 

@@ -56,7 +56,10 @@ class NativeCapture:
     """When recording began and ended, by the facade's clock; None for a capture made elsewhere."""
     stop_ns: int | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else this backend's normaliser needs."""
+    """Whatever else this backend's normaliser needs, as plain data: texts, numbers, None, lists, and dicts by texts.
+
+    It may be written down as JSON and read by a normaliser in another process.
+    """
 
 
 class Recorder(Protocol):
@@ -101,6 +104,9 @@ class Normaliser(Protocol):
 
     def normalise(self, capture: NativeCapture) -> EventTable:
         """Return all events of the capture in the schema, nested or not.
+
+        It may be another process than that of the recorder, even on another machine: what is of interest about that
+        one stands in the files or in the details.
 
         Raises:
             TraceFormatError: The files are damaged, empty or of another kind.

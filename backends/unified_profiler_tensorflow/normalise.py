@@ -5,7 +5,6 @@ Works without TensorFlow. What is left out of XPlane files is in `xplane_left_ou
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,7 +124,7 @@ def _entry(file: Path, capture: NativeCapture) -> Mapping[str, Any] | None:
     """Return what our recorder knows about a run of a session."""
     known = capture.details.get("runs", {}).get(file.name)
     if known is not None:
-        return {"pid": os.getpid(), **known}
+        return dict(known)
     try:
         index = msgspec.json.decode((file.parent / _INDEX).read_bytes(), type=list[dict[str, Any]])
     except (OSError, msgspec.DecodeError):

@@ -147,7 +147,7 @@ class TensorFlowRecorder:
             details={
                 "pid": os.getpid(),
                 "thread": self._thread,
-                "threads": self._threads | python_threads(),
+                "threads": [[line, *thread] for line, thread in (self._threads | python_threads()).items()],
                 "runs": {entry["file"]: entry for entry in self._sessions.entries},
                 "options": self._xplane.applied,
                 "problems": self._problems,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -66,7 +66,7 @@ class Lanes:
         details = capture.details
         recorded_here = capture.start_ns is not None
         self._pid = details.get("pid", os.getpid() if recorded_here else file_number)
-        self._threads: Mapping[int, tuple[int, str]] = details.get("threads") or {}
+        self._threads = {line: (int(tid), str(name)) for line, tid, name in details.get("threads", ())}
         self._starter: int | None = details.get("thread")
         self._count = 0
 

@@ -140,3 +140,13 @@ def test_native_options_are_not_touched(tmp_path: Path) -> None:
 def test_native_options_are_by_backend(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"'native_options.with_modules' is wrong.*dictionary; found True"):
         resolve({"native_options": {"with_modules": True}}, environ={}, directory=tmp_path)
+
+
+def test_delivery_is_immediate_unless_it_is_asked_to_be_deferred(tmp_path: Path) -> None:
+    assert resolve({}, environ={}, directory=tmp_path).deliver == "immediate"
+    environ = {"UNIFIED_PROFILER_OPTIONS": '{"deliver": "deferred"}'}
+    assert resolve({}, environ=environ, directory=tmp_path).deliver == "deferred"
+    with pytest.raises(
+        ConfigurationError, match=r"option 'deliver' is wrong.*'immediate' or 'deferred'; found 'later'"
+    ):
+        resolve({"deliver": "later"}, environ={}, directory=tmp_path)

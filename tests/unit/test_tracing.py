@@ -161,10 +161,13 @@ def test_a_backend_without_a_surface_traces_nothing() -> None:
     assert prof.traces[0].info.frameworks
 
 
-def test_many_calls_are_written_in_parts(surface: FakeSurface, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("deliver", ["immediate", "deferred"])
+def test_many_calls_are_written_in_parts(
+    deliver: str, surface: FakeSurface, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(api_tracer, "_FULL", 50 * call_log.ROW.size)
     monkeypatch.setattr(_execution, "PART", 100)
-    with profiler(surface, operators=False, output_dir=tmp_path) as prof:
+    with profiler(surface, operators=False, output_dir=tmp_path, deliver=deliver) as prof:
         for number in range(1000):
             surface.module.norm(number)
             if number % 100 == 99:

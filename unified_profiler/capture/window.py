@@ -32,6 +32,7 @@ class Window:
     end_ns: int
     tid: int
     thread: str
+    pid: int = field(default_factory=os.getpid)
     steps: tuple[Step, ...]
     regions: tuple[Span, ...]
     calls: EventTable | None = None
@@ -54,7 +55,7 @@ class Window:
                 "start_ns": [span.start_ns for span in spans],
                 "duration_ns": [span.end_ns - span.start_ns for span in spans],
                 "step": [step.number for step in self.steps] + [None] * len(self.regions),
-                "pid": os.getpid(),
+                "pid": self.pid,
                 "tid": [span.tid for span in spans],
                 "thread": [span.thread for span in spans],
                 "attributes": [span.attributes for span in spans],

@@ -6,6 +6,7 @@ import difflib
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -27,6 +28,13 @@ RUN_CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 _SCHEDULE = {"rich_help_panel": "Which steps are recorded"}
 _RECORD = {"rich_help_panel": "What is recorded"}
 _OUTPUT = {"rich_help_panel": "What is printed"}
+
+
+class Deliver(str, Enum):
+    """When traces are made."""
+
+    IMMEDIATE = "immediate"
+    DEFERRED = "deferred"
 
 
 def run(
@@ -98,6 +106,14 @@ def run(
         ),
     ] = None,
     keep_native: Annotated[bool | None, typer.Option(help="Keep the native profilers' own files.", **_RECORD)] = None,
+    deliver: Annotated[
+        Deliver | None,
+        typer.Option(
+            help="When traces are made: at the end of each window, or at the end of the script, which waits less.",
+            show_default="immediate",
+            **_RECORD,
+        ),
+    ] = None,
     strict: Annotated[
         bool | None, typer.Option(help="Exit with an error if profiling fails; the script runs to its end.", **_RECORD)
     ] = None,
@@ -141,6 +157,7 @@ def run(
         "api": {"inside": True} if api_inside else api,
         "hardware_hz": hardware_hz,
         "keep_native": keep_native,
+        "deliver": None if deliver is None else deliver.value,
         "strict": strict,
     }
     options = LaunchOptions(

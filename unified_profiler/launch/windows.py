@@ -13,8 +13,10 @@ from pathlib import Path
 
 from unified_profiler.launch.interruption import Interruption
 from unified_profiler.model.records import Failure
+from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
 from unified_profiler.profiler import Profiler
+from unified_profiler.readers import read
 from unified_profiler.schedule import Phase, Schedule
 
 OpeningMaker = Callable[[Path], Profiler]
@@ -35,6 +37,7 @@ class OpeningWindow:
         self._profiler: Profiler | None = None
         self._running = False
         self._folder: Path | None = None
+        self._run: Run | None = None
 
     def start(self) -> None:
         """Begin to record, for the limited time at most."""
@@ -56,7 +59,7 @@ class OpeningWindow:
         self._interruption.cancel()
         if self._running and self._profiler is not None:
             self._running = False
-            self._profiler.stop()
+            self._profiler.stop(finish=False)
 
     @property
     def running(self) -> bool:
@@ -65,13 +68,20 @@ class OpeningWindow:
 
     @property
     def trace(self) -> Trace | None:
-        """What was recorded."""
-        traces = self._profiler.traces if self._profiler is not None else ()
+        """What was recorded; the first look finishes what was set aside, since mostly nobody asks for it."""
+        if self._profiler is None:
+            return None
+        run = self._profiler.run
+        if self._run is None and self._profiler.settings.deliver == "deferred" and run.path is not None:
+            self._run = read(run.path)
+        traces = (self._run or run).traces
         return traces[0] if traces else None
 
     @property
     def failures(self) -> tuple[Failure, ...]:
         """What went wrong in it."""
+        if self._run is not None:
+            return tuple(failure for manifest in self._run.manifests.values() for failure in manifest.failures)
         return self._profiler.failures if self._profiler is not None else ()
 
     def remove(self) -> None:

@@ -19,6 +19,7 @@ from unified_profiler.model.trace import Trace
 
 MANIFEST = "manifest.json"
 STEPS = "steps.arrow"
+PENDING = "pending"
 
 
 @dataclass(frozen=True)

@@ -12,21 +12,22 @@ import pyarrow.feather as feather
 from unified_profiler.errors import OutputDirectoryError
 from unified_profiler.model.clocks import CLOCKS, Clocks
 from unified_profiler.model.records import Manifest
-from unified_profiler.model.run import MANIFEST, STEPS
+from unified_profiler.model.run import MANIFEST, PENDING, STEPS
 from unified_profiler.model.storage import read_parquet, write_parquet, write_text, written_whole
 from unified_profiler.model.trace import Trace
 
 
-class RunWriter:
-    """The files of one rank in one run.
+class RankWriter:
+    """The files of one rank.
 
-    All ranks of a job ask for the same name and so meet in one directory. A name that this rank has used before gets
-    a number, in which the ranks agree as long as each of them starts its profilers in the same order.
+    Attributes:
+        folder: Where they are.
+        pending: Where cycles wait that are no traces yet.
     """
 
-    def __init__(self, output_dir: Path, name: str, rank: int) -> None:
-        self.run, self.path = _claim(output_dir, name, f"rank-{rank:05d}")
-        self.folder = self.path / f"rank-{rank:05d}"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.pending = folder / PENDING
 
     def native_folder(self, cycle: int) -> Path:
         """Return where the native files of a cycle go if they are kept."""
@@ -55,6 +56,18 @@ class RunWriter:
 def write_clocks(run: Path, clocks: Clocks) -> None:
     """Write or replace what is known about the clocks of a run."""
     write_text(run / CLOCKS, clocks.model_dump_json(indent=2) + "\n")
+
+
+class RunWriter(RankWriter):
+    """The files of this rank in a run of its own.
+
+    All ranks of a job ask for the same name and so meet in one directory. A name that this rank has used before gets
+    a number, in which the ranks agree as long as each of them starts its profilers in the same order.
+    """
+
+    def __init__(self, output_dir: Path, name: str, rank: int) -> None:
+        self.run, self.path = _claim(output_dir, name, f"rank-{rank:05d}")
+        super().__init__(self.path / f"rank-{rank:05d}")
 
 
 def check_output_dir(path: Path, *, option: str = "output_dir") -> None:

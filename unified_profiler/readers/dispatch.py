@@ -10,11 +10,12 @@ import msgspec
 from unified_profiler import registry
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.records import Manifest
-from unified_profiler.model.run import MANIFEST, STEPS, Run, is_run, read_run
+from unified_profiler.model.run import MANIFEST, STEPS, Run, is_run
 from unified_profiler.model.storage import parse_record, read_parquet
 from unified_profiler.readers.chrome import read_chrome
 from unified_profiler.readers.content import Opening, contents, look_into
 from unified_profiler.readers.native import read_native, recognised_by
+from unified_profiler.readers.pending import read_finished
 
 
 def read(path: str | os.PathLike[str]) -> Run:
@@ -23,7 +24,8 @@ def read(path: str | os.PathLike[str]) -> Run:
     Args:
         path: One of
 
-            * a run directory, or the manifest, the steps or the directory of one of its ranks: the whole run;
+            * a run directory, or the manifest, the steps or the directory of one of its ranks: the whole run; cycles
+              that its process recorded and did not come to make traces of (`deliver="deferred"`) are finished first;
             * a directory of runs (the `output_dir` of a profiler): the run that was started last;
             * a `.parquet` file: a run of that one trace;
             * a `.json` or `.json.gz` file that `write` made: a run of the traces in it;
@@ -42,12 +44,12 @@ def read(path: str | os.PathLike[str]) -> Run:
 
 def _read_directory(path: Path) -> Run:
     if is_run(path):
-        return read_run(path)
+        return read_finished(path)
     if path.name.startswith("rank-") and is_run(path.absolute().parent):
-        return read_run(path.absolute().parent)
+        return read_finished(path.absolute().parent)
     runs = [folder for folder in path.iterdir() if folder.is_dir() and is_run(folder)]
     if runs:
-        return read_run(max(runs, key=_started))
+        return read_finished(max(runs, key=_started))
     backend = recognised_by(path)
     if backend is None:
         names = sorted(entry.name for entry in path.iterdir())
@@ -70,7 +72,7 @@ def _started(run: Path) -> tuple[int, str]:
 def _read_file(path: Path) -> Run:
     run = path.absolute().parent.parent
     if path.name in {MANIFEST, STEPS} and is_run(run):
-        return read_run(run)
+        return read_finished(run)
     opening = look_into(path)
     if opening.is_parquet:
         return Run(traces=(read_parquet(path),))

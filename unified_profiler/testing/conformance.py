@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -11,8 +12,12 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from unified_profiler._finishing import EndedCycle
+from unified_profiler._pending import load, store
+from unified_profiler.capture.window import Window
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.assembly import assemble
+from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind
 from unified_profiler.profiler import Profiler
 from unified_profiler.schedule import schedule
@@ -133,6 +138,20 @@ class BackendConformance:
         assert any(normaliser.recognises(path) for path in (*capture.files, *(f.parent for f in capture.files)))
         assert not normaliser.recognises(other)
         assert not normaliser.recognises(tmp_path / "missing.json")
+
+    def test_a_capture_can_be_written_down_and_normalised_elsewhere(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its files may be moved, its details become JSON, and the process may be another one."""
+        cycle, moved = self._folder(tmp_path, "cycle"), tmp_path / "moved"
+        capture = self.record(self._folder(cycle, self.backend.name), record_shapes=True, with_flops=True)
+        expected = self.backend.normaliser().normalise(capture)
+        window = Window(cycle=0, start_ns=0, end_ns=0, tid=0, thread="", steps=(), regions=())
+        store(EndedCycle(window=window, info=TraceInfo(), captures=(capture,)), cycle)
+        cycle.rename(moved)
+        monkeypatch.setattr(os, "getpid", lambda: 1)
+        (found,) = load(moved).captures
+        assert self.backend.normaliser().normalise(found).to_pylist() == expected.to_pylist()
 
     def test_a_truncated_capture_is_a_format_error(self, tmp_path: Path) -> None:
         capture = self.record(tmp_path)

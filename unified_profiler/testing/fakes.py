@@ -131,7 +131,8 @@ class FakeRecorder:
         file = self._workdir / "fake.json"
         file.write_text(json.dumps({"fake": self._backend.recording}))
         self._backend.recording = None
-        return NativeCapture(backend=self._backend.name, files=(file,), framework_version="1.0")
+        details = {"pid": os.getpid(), "tid": threading.get_native_id()}
+        return NativeCapture(backend=self._backend.name, files=(file,), framework_version="1.0", details=details)
 
     def discard(self) -> None:
         """Forget everything."""
@@ -165,8 +166,8 @@ class FakeNormaliser:
                 "framework": self.backend.name,
                 "start_ns": [start for _, start in ops],
                 "duration_ns": 100,
-                "pid": os.getpid(),
-                "tid": threading.get_native_id(),
+                "pid": capture.details.get("pid", 0),
+                "tid": capture.details.get("tid", 0),
             },
             rows=len(ops),
         )

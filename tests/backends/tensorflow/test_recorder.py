@@ -143,7 +143,7 @@ def test_each_python_thread_is_known_by_its_line(tmp_path: Path) -> None:
     capture = recorder.stop()
     leave.set()
     thread.join()
-    threads = capture.details["threads"]
+    threads = {line: (tid, name) for line, tid, name in capture.details["threads"]}
     found = {threads[line.id] for line in host(capture.files[0]).lines if line.id in threads}
     assert found == {(threading.get_native_id(), threading.current_thread().name), (thread.native_id, "elsewhere")}
 

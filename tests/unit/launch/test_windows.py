@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 import unified_profiler as up
+from unified_profiler import registry
 from unified_profiler.launch.interruption import Interruption
 from unified_profiler.launch.windows import OpeningWindow, Windows, record_always
 from unified_profiler.testing import FakeBackend
 
+Deliver = Literal["immediate", "deferred"]
 PLAN = up.schedule(wait=3, warmup=1, active=2, repeat=1)
 
 
@@ -17,11 +20,15 @@ def backend() -> FakeBackend:
     return FakeBackend()
 
 
-def windows(backend: FakeBackend, *, limit_seconds: float = 100) -> tuple[Windows, up.Profiler, OpeningWindow]:
+def windows(
+    backend: FakeBackend, *, limit_seconds: float = 100, deliver: Deliver = "immediate"
+) -> tuple[Windows, up.Profiler, OpeningWindow]:
     def opening(folder: Path) -> up.Profiler:
-        return up.Profiler(backend=backend, clock=backend.clock, schedule=record_always, output_dir=folder)
+        return up.Profiler(
+            backend=backend, clock=backend.clock, schedule=record_always, output_dir=folder, deliver=deliver
+        )
 
-    profiler = up.Profiler(backend=backend, clock=backend.clock, schedule=PLAN)
+    profiler = up.Profiler(backend=backend, clock=backend.clock, schedule=PLAN, deliver=deliver)
     window = OpeningWindow(opening, limit_seconds=limit_seconds, interruption=Interruption())
     return Windows(profiler, PLAN, window), profiler, window
 
@@ -56,3 +63,23 @@ def test_without_an_opening_phases_are_those_of_the_plan(backend: FakeBackend) -
         both.step()
     both.finish()
     assert phases(profiler) == ["idle"] * 3 + ["warmup"] + ["record"] * 2 + ["idle"]
+
+
+def test_a_deferred_opening_that_is_not_needed_is_never_normalised(backend: FakeBackend) -> None:
+    both, profiler, _ = windows(backend, deliver="deferred")
+    for _ in range(8):
+        both.step()
+    assert "normalise" not in backend.calls
+    assert not both.finish()
+    assert backend.calls.count("normalise") == len(profiler.traces) == 1
+
+
+def test_a_deferred_opening_that_stands_in_is_finished(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "get", {"fake": backend}.__getitem__)
+    both, profiler, opening = windows(backend, deliver="deferred")
+    both.begin()
+    backend.op("fake::op")
+    both.step()
+    assert both.finish()
+    assert "fake::op" in profiler.traces[0].events.column("name").to_pylist()
+    assert not opening.failures

@@ -1,0 +1,119 @@
+"""From a cycle that has ended to its Trace: captures normalised, events assembled, what is known of them completed.
+
+Both ways of delivery come through here, in the process that recorded and in any other; so nothing here, nor in a
+normaliser, may ask the process it runs in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from unified_profiler._faults import FaultLog
+from unified_profiler.capture.window import Window
+from unified_profiler.model.assembly import assemble
+from unified_profiler.model.records import TraceInfo
+from unified_profiler.model.schema import EventTable
+from unified_profiler.model.trace import Trace
+from unified_profiler.spi import Backend, NativeCapture
+
+FindBackend = Callable[[str], Backend]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndedCycle:
+    """All that a trace is made of."""
+
+    window: Window
+    info: TraceInfo
+    """What is known of the trace before its events are."""
+    captures: tuple[NativeCapture, ...] = ()
+    step: int | None = None
+    """The last step that began in it; failures name it."""
+    keep_native: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """What came of a cycle."""
+
+    trace: Trace | None
+    """None if not even what could be read could be put together."""
+    keep_native: bool
+    """Whether the native files are to be kept: as asked for, or since one of them could not be read."""
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """What one backend gave in a cycle."""
+
+    backend: Backend
+    capture: NativeCapture
+    events: EventTable
+
+
+def finish(cycle: EndedCycle, find_backend: FindBackend, faults: FaultLog, *, kept_in: Path | None) -> Finished:
+    """Make the trace of a cycle.
+
+    Args:
+        cycle: What was recorded.
+        find_backend: Gives the backend of a name.
+        faults: Where a capture that cannot be read is reported; the trace is made of the others.
+        kept_in: Where the native files of such a capture will be found, below the name of its backend.
+    """
+    recorded, keep = [], cycle.keep_native
+    for capture in cycle.captures:
+        name = capture.backend
+        with faults.guard(name, "normalise", cycle=cycle.window.cycle, step=cycle.step) as outcome:
+            backend = find_backend(name)
+            recorded.append(_Recorded(backend, capture, backend.normaliser().normalise(capture)))
+        if outcome.failed and kept_in is not None:
+            keep = True
+            faults.add_to_last(kept=kept_in / name)
+    trace: Trace | None = None
+    with faults.guard("profiler", "assemble", cycle=cycle.window.cycle) as outcome:
+        trace = _trace_of(cycle, recorded)
+    if outcome.failed and kept_in is not None:
+        keep = True
+        faults.add_to_last(kept=kept_in)
+    return Finished(trace=trace, keep_native=keep)
+
+
+def _trace_of(cycle: EndedCycle, recorded: Sequence[_Recorded]) -> Trace:
+    native = [result.events for result in recorded]
+    window, info = cycle.window.without_empty_step(native), cycle.info
+    events = assemble(
+        native,
+        calls=window.calls,
+        waited=window.waited,
+        own=window.to_events(),
+        counters=window.counters,
+        end_ns=window.end_ns,
+        cycle=window.cycle,
+        rank=info.rank,
+        host=info.host,
+    )
+    return Trace(events, info.model_copy(update=_learnt(events, window, recorded)))
+
+
+def _learnt(events: EventTable, window: Window, recorded: Sequence[_Recorded]) -> dict[str, Any]:
+    """Return what only the events tell."""
+    steps = pc.min_max(events.column("step"))
+    versions = {result.backend.framework: result.capture.framework_version or "" for result in recorded}
+    return {
+        "frameworks": {**window.traced, **versions},
+        "first_step": steps["min"].as_py(),
+        "last_step": steps["max"].as_py(),
+        "event_count": len(events),
+        "native": {result.backend.name: _native_metadata(result.events) for result in recorded},
+    }
+
+
+def _native_metadata(events: EventTable) -> dict[str, Any]:
+    text = (events.schema.metadata or {}).get(b"native")
+    return {} if text is None else dict(json.loads(text))
