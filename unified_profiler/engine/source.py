@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -14,6 +16,26 @@ from unified_profiler.model.trace import Trace
 
 Source: TypeAlias = Trace | Run
 """What analyses and queries take."""
+
+
+@dataclass(frozen=True)
+class Events:
+    """All events of some traces, which an engine reads from where they are: from memory, or from their files."""
+
+    traces: Sequence[Trace]
+
+    def __len__(self) -> int:
+        """Return the number of events."""
+        return sum(map(len, self.traces))
+
+    def files(self) -> list[Path | str]:
+        """Return the files of the traces that are not in memory."""
+        return [file for trace in self.traces if (file := trace.unread_file) is not None]
+
+    def in_memory(self) -> pa.Table:
+        """Return the events of the traces that are, as one table."""
+        tables = [trace.events for trace in self.traces if trace.unread_file is None]
+        return pa.concat_tables(tables) if tables else empty_table()
 
 
 def traces_of(source: Source) -> Sequence[Trace]:
@@ -33,10 +55,9 @@ def traces_of(source: Source) -> Sequence[Trace]:
     raise UsageError(msg)
 
 
-def tables_of(source: Source) -> dict[str, pa.Table]:
-    """Return `events`, all events of all traces, and `steps` where the run has them."""
-    events = [trace.events for trace in traces_of(source)]
-    tables = {"events": pa.concat_tables(events) if events else empty_table()}
+def tables_of(source: Source) -> dict[str, Any]:
+    """Return `events`, all events of all traces, not yet read, and `steps` where the run has them."""
+    tables: dict[str, Any] = {"events": Events(traces_of(source))}
     if isinstance(source, Run) and source.steps is not None:
         tables["steps"] = source.steps
     return tables

@@ -17,13 +17,17 @@ class Trace:
 
     Attributes:
         info: A `TraceInfo` record.
-        file: The Parquet file that holds the events, None for a trace in memory.
+        file: The Parquet file that holds the events, a path or a url; None for a trace in memory.
     """
 
     __slots__ = ("_events", "_load", "file", "info")
 
     def __init__(
-        self, events: EventTable | Callable[[Sequence[str]], EventTable], info: TraceInfo, *, file: Path | None = None
+        self,
+        events: EventTable | Callable[[Sequence[str]], EventTable],
+        info: TraceInfo,
+        *,
+        file: Path | str | None = None,
     ) -> None:
         """Make a trace of a table, or of a function that reads the named columns of it later."""
         self.info = info
@@ -38,6 +42,11 @@ class Trace:
             assert self._load is not None  # noqa: S101  the constructor sets one or the other
             self._events = self._load(EVENT_SCHEMA.names)
         return self._events
+
+    @property
+    def unread_file(self) -> Path | str | None:
+        """The file, as long as its events are not in memory."""
+        return self.file if self._events is None else None
 
     def columns(self, names: Sequence[str]) -> pa.Table:
         """Return some columns of the events; a trace on disk reads only these, and forgets them."""
