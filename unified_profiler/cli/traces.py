@@ -13,13 +13,15 @@ import typer
 from unified_profiler.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from unified_profiler.engine import Engine
     from unified_profiler.model.run import Run
 
 RunPath = Annotated[
-    Path,
+    str,
     typer.Argument(
         metavar="RUN",
-        help="A run directory, a directory of runs (the newest is taken), one of their files, or a native trace.",
+        help="A run directory or a directory of runs (the newest is taken), also as a url; one of their files; "
+        "or a native trace.",
     ),
 ]
 RankOption = Annotated[int | None, typer.Option("--rank", min=0, help="Only this rank.")]
@@ -39,7 +41,9 @@ def working(text: str) -> Iterator[None]:
         yield
 
 
-def read_selected(path: Path, *, rank: int | None = None, cycle: int | None = None) -> Run:
+def read_selected(
+    path: Path | str, *, rank: int | None = None, cycle: int | None = None, engine: Engine | None = None
+) -> Run:
     """Read a run and keep the traces of one rank, of one cycle, or of both.
 
     Raises:
@@ -47,7 +51,7 @@ def read_selected(path: Path, *, rank: int | None = None, cycle: int | None = No
     """
     from unified_profiler.readers import read
 
-    run = read(path)
+    run = read(path, engine=engine)
     traces = tuple(
         trace for trace in run.traces if rank in {None, trace.info.rank} and cycle in {None, trace.info.cycle}
     )

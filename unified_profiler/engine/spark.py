@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from unified_profiler.engine.contract import checked, columns_named, each_here, no_single_select, plain_types
+from unified_profiler.engine.contract import checked, each_here, plain_types
 from unified_profiler.engine.protocol import EngineTable
 from unified_profiler.engine.source import Events
+from unified_profiler.engine.spark_errors import engine_errors, query_errors
 from unified_profiler.engine.spark_guard import check_query
 from unified_profiler.engine.spark_session import LOCAL, check_master, quiet, running, started
-from unified_profiler.errors import EngineError, QueryError
+from unified_profiler.errors import EngineError
 from unified_profiler.model.schema import EVENT_SCHEMA, schema_of
 from unified_profiler.model.trace import Trace
 
@@ -77,7 +78,7 @@ class SparkEngine:
         files = [_place(trace.file) for trace in traces if trace.file is not None]
         here = [trace for trace in traces if trace.file is None]
         work = _work(function, columns, schema)
-        with quiet(), _engine_errors():
+        with quiet(), engine_errors():
             found = [self._beside(batch, work, columns, schema) for batch in _each_once(files)]
             if here or not found:
                 found.append(self._frame(each_here(here, function, columns=columns, schema=schema)))
@@ -91,7 +92,7 @@ class SparkEngine:
             EngineError: Spark failed.
         """
         text = checked(sql)
-        with self._one_at_a_time, quiet(), _query_errors(tables), self._views(tables) as session:
+        with self._one_at_a_time, quiet(), query_errors(tables), self._views(tables) as session:
             check_query(session, text, tables)
             return plain_types(session.sql(text).toArrow())
 
@@ -103,7 +104,7 @@ class SparkEngine:
         """
         from pyspark.errors import AnalysisException
 
-        with quiet(), _engine_errors():
+        with quiet(), engine_errors():
             try:
                 read = self._session.read.format("binaryFile").load(pattern)
             except AnalysisException as error:
@@ -118,6 +119,7 @@ class SparkEngine:
         if self._mine is not None:
             self._mine.stop()
             self._mine = None
+            del self._session
 
     def __enter__(self) -> Self:
         """Give the engine itself."""
@@ -219,48 +221,3 @@ def _spark_schema(schema: pa.Schema) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(_without_dictionaries(schema))
-
-
-@contextmanager
-def _engine_errors() -> Iterator[None]:
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (Py4JError, PySparkException) as error:
-        msg = f"Spark failed: {_explain(error)}"
-        raise EngineError(msg) from error
-
-
-@contextmanager
-def _query_errors(tables: Mapping[str, EngineTable]) -> Iterator[None]:
-    """Tell what is wrong with a query apart from what is wrong with Spark."""
-    from pyspark import errors
-
-    wrong = (errors.AnalysisException, errors.ArithmeticException, errors.NumberFormatException)
-    with _engine_errors():
-        try:
-            yield
-        except errors.ParseException as error:
-            if str(error.getCondition()) == "PARSE_EMPTY_STATEMENT":
-                raise no_single_select(found="nothing") from error
-            raise QueryError(_explain(error)) from error
-        except (*wrong, errors.DateTimeException, errors.IllegalArgumentException) as error:
-            raise QueryError(_explain(error) + _choice(error, tables)) from error
-
-
-def _choice(error: Any, tables: Mapping[str, EngineTable]) -> str:
-    """Give the names there are to choose from."""
-    condition = str(error.getCondition())
-    if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
-        return f"\nThe tables are: {', '.join(tables)}."
-    if condition.startswith("UNRESOLVED_COLUMN"):
-        return f"\n{columns_named(tables)}"
-    return ""
-
-
-def _explain(error: Exception) -> str:
-    """Leave out the plan and the stacks; of an error in a worker its last line says what it was."""
-    text = str(error).partition(";\n")[0].partition("\n\tat ")[0].partition("JVM stacktrace")[0].strip()
-    return text.splitlines()[-1] if "Traceback (most recent call last)" in text else text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shutil
@@ -80,7 +79,9 @@ def started(master: str) -> Any:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep pyspark from writing what we tell in our own words, or what does not concern a user of ours."""
-    logger = logging.getLogger("SQLQueryContextLogger")  # prints each error of a query, with its stack
+    from pyspark.logger import PySparkLogger
+
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")  # prints each error of a query, with its stack
     before, logger.disabled = logger.disabled, True
     try:
         with warnings.catch_warnings():
