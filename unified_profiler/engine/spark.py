@@ -21,7 +21,8 @@ from unified_profiler.engine.protocol import EngineTable
 from unified_profiler.engine.source import Events
 from unified_profiler.engine.spark_errors import engine_errors, query_errors
 from unified_profiler.engine.spark_guard import check_query
-from unified_profiler.engine.spark_session import LOCAL, check_master, quiet, running, started
+from unified_profiler.engine.spark_needs import check_master
+from unified_profiler.engine.spark_session import LOCAL, quiet, running, started
 from unified_profiler.errors import EngineError
 from unified_profiler.model.schema import EVENT_SCHEMA, schema_of
 from unified_profiler.model.trace import Trace

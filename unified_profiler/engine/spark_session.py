@@ -1,41 +1,25 @@
-"""Coming by a Spark session: what must be there is looked for first, so that its absence is told and nothing hangs."""
+"""Coming by a Spark session, without the noise of its start."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
-import socket
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
-from pathlib import Path
 from typing import IO, Any
 
+from unified_profiler.engine.spark_needs import python_of_workers
 from unified_profiler.errors import EngineError
 
 LOCAL = "local[*]"
-_ADDRESS = re.compile(r"spark://[^\s:,/]+:\d{1,5}(,[^\s:,/]+:\d{1,5})*")
-_REACHED_WITHIN_SECONDS = 5.0
 _OPTIONS = {
     "spark.app.name": "unified_profiler",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-
-
-def check_master(master: str) -> None:
-    """Find out whether Spark can be started here and, if it is a cluster's, whether its master answers.
-
-    Raises:
-        EngineError: pyspark or Java is not there, or nobody answers at the address.
-    """
-    _check_installed()
-    if master.startswith("spark://"):
-        _check_address(master)
 
 
 def running() -> Any | None:
@@ -59,7 +43,9 @@ def started(master: str) -> Any:
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    settings = SparkConf().setMaster(master).setAll([*_OPTIONS.items()])
+    settings, is_local = SparkConf().setMaster(master).setAll([*_OPTIONS.items()]), master.startswith("local")
+    if is_local:  # let the workers import what this process can
+        settings.setExecutorEnv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
     with tempfile.TemporaryFile() as said, quiet():
         try:
             gateway = SparkContext._gateway or launch_gateway(settings, {"stderr": said})
@@ -68,11 +54,12 @@ def started(master: str) -> Any:
             msg = f"Spark does not start at {master}: {_first_line(error)}{_last_lines(said)}"
             raise EngineError(msg) from error
         if context._jsc.sc().isStopped():  # Spark gives up after a minute, and says so only in its log
+            context.stop()
             msg = f"{master} answers, but not as a Spark master.{_last_lines(said)}"
             raise EngineError(msg)
         context.setLogLevel("ERROR")
-        if master.startswith("local"):
-            _work_as_here(context)
+        if is_local:
+            context.pythonExec = python_of_workers()
         return SparkSession(context)
 
 
@@ -89,48 +76,6 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logger.disabled = before
-
-
-def _check_installed() -> None:
-    if any(find_spec(name) is None for name in ("pyspark", "pandas")):
-        msg = 'The engine Spark needs pyspark and pandas. Install them with: pip install "unified-profiler[spark]"'
-        raise EngineError(msg)
-    home = os.environ.get("JAVA_HOME")
-    if shutil.which("java" if not home else str(Path(home) / "bin" / "java")) is None:
-        found = f"JAVA_HOME is {home}, which holds no bin/java" if home else "there is no java on the PATH"
-        msg = (
-            f"The engine Spark needs Java 17 or newer, but {found}. Install it, on Debian and Ubuntu with "
-            "`apt-get install default-jre-headless`, or let JAVA_HOME name the directory where it is."
-        )
-        raise EngineError(msg)
-
-
-def _check_address(master: str) -> None:
-    if not _ADDRESS.fullmatch(master):
-        msg = f"The address of a Spark master must be spark://host:port, such as spark://10.0.0.5:7077; found {master}."
-        raise EngineError(msg)
-    failures = [_failure(address) for address in master.removeprefix("spark://").split(",")]
-    if all(failures):
-        msg = (
-            f"No Spark master answers at {master}: {'; '.join(filter(None, failures))}. "
-            "Is it started, and may this machine reach it?"
-        )
-        raise EngineError(msg)
-
-
-def _failure(address: str) -> str | None:
-    host, _, port = address.partition(":")
-    try:
-        with socket.create_connection((host, int(port)), timeout=_REACHED_WITHIN_SECONDS):
-            return None
-    except (OSError, OverflowError) as error:
-        return f"{address}: {error}"
-
-
-def _work_as_here(context: Any) -> None:
-    """Let the workers on this machine be the same Python and import what this process can."""
-    context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
-    context.environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
 
 
 def _first_line(error: Exception) -> str:

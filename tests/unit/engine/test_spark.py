@@ -89,7 +89,7 @@ Analysis = Callable[[up.Run, Engine], Any]
 QUERY = """
     select rank, kind, direction, count(*) as calls, sum(self_ns) as self_ns, avg(duration_ns) as mean_ns,
         min(depth) as depth,
-        percentile_cont(0.95) within group (order by duration_ns) as p95_ns, median(duration_ns) as median_ns,
+        round(percentile_cont(0.95) within group (order by duration_ns), 2) as p95_ns, median(duration_ns) as median_ns,
         max_by(name, duration_ns * 1000000 + id) as longest, cast(max(start_ns) as bigint) as last_ns
     from events group by rank, kind, direction
     order by rank nulls last, kind, direction nulls last
@@ -126,7 +126,7 @@ def test_all_columns_of_all_events_are_the_same(run: up.Run, spark: up.SparkEngi
 def test_a_run_without_traces_has_empty_tables(spark: up.SparkEngine) -> None:
     nothing = up.Run(traces=())
     for analysis in (up.op_table, up.api_table, up.step_breakdown):
-        expected, found = analysis(nothing), analysis(nothing, engine=spark)  # type: ignore[operator]
+        expected, found = analysis(nothing), analysis(nothing, engine=spark)
         assert found.table.equals(expected.table)
         assert found.footer == expected.footer
 
@@ -400,7 +400,7 @@ def test_something_that_is_no_session_is_refused() -> None:
 
 
 def test_no_pyspark_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unified_profiler.engine.spark_session.find_spec", lambda name: None)
+    monkeypatch.setattr("unified_profiler.engine.spark_needs.find_spec", lambda name: None)
     with pytest.raises(EngineError, match=r'pip install "unified-profiler\[spark\]"'):
         up.SparkEngine()
 
