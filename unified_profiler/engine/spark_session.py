@@ -35,32 +35,36 @@ def started(master: str) -> Any:
     """Start Spark and return its session.
 
     Raises:
-        EngineError: Spark does not start.
+        EngineError: Spark does not start, or finds no master at the address, for which it takes a minute.
     """
     from py4j.protocol import Py4JError
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkContext
     from pyspark.errors import PySparkException
+
+    with tempfile.TemporaryFile() as said, quiet():
+        try:
+            return _session(master, said)
+        except (Py4JError, PySparkException, OSError) as error:
+            if SparkContext._active_spark_context:
+                SparkContext._active_spark_context.stop()
+            msg = f"Spark does not start at {master}: {_first_line(error)}{_last_lines(said)}"
+            raise EngineError(msg) from error
+
+
+def _session(master: str, said: IO[bytes]) -> Any:
+    from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     settings, is_local = SparkConf().setMaster(master).setAll([*_OPTIONS.items()]), master.startswith("local")
     if is_local:  # let the workers import what this process can
         settings.setExecutorEnv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
-    with tempfile.TemporaryFile() as said, quiet():
-        try:
-            gateway = SparkContext._gateway or launch_gateway(settings, {"stderr": said})
-            context = SparkContext(conf=settings, gateway=gateway)
-        except (Py4JError, PySparkException, OSError) as error:
-            msg = f"Spark does not start at {master}: {_first_line(error)}{_last_lines(said)}"
-            raise EngineError(msg) from error
-        if context._jsc.sc().isStopped():  # Spark gives up after a minute, and says so only in its log
-            context.stop()
-            msg = f"{master} answers, but not as a Spark master.{_last_lines(said)}"
-            raise EngineError(msg)
-        context.setLogLevel("ERROR")
-        if is_local:
-            context.pythonExec = python_of_workers()
-        return SparkSession(context)
+    gateway = SparkContext._gateway or launch_gateway(settings, {"stderr": said})
+    context = SparkContext(conf=settings, gateway=gateway)
+    context.setLogLevel("ERROR")
+    if is_local:
+        context.pythonExec = python_of_workers()
+    return SparkSession(context)
 
 
 @contextmanager
