@@ -33,7 +33,7 @@ SOURCES := $(shell find unified_profiler backends -name __pycache__ -prune -o -p
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint docs clean editable browser
+.PHONY: help demo test bench lint docs clean editable browser java
 .DELETE_ON_ERROR:
 
 help:
@@ -42,7 +42,7 @@ help:
 demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py $(FRAMEWORK_LIST)
 
-test: lint $(INSTALLED) $(TEST_TOOLS) browser
+test: lint $(INSTALLED) $(TEST_TOOLS) browser java
 	UNIFIED_PROFILER_TEST_INSTALLED=1 $(BIN)/pytest --numprocesses 2 --dist loadfile $(PYTEST)
 
 bench: $(INSTALLED) $(BENCH_TOOLS)
@@ -77,6 +77,19 @@ browser:
 	  echo "################################################################################"; \
 	  echo "# There is no chromium here and it could not be installed: THE BROWSER TESTS    #"; \
 	  echo "# WILL NOT RUN. Install it with your system's package manager to run them.      #"; \
+	  echo "################################################################################"; }
+
+# The Java that Spark runs on. Its absence is said, never hidden.
+java:
+	@if command -v java >/dev/null; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing Java for the tests with Spark"; \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends default-jre-headless >/dev/null; \
+	fi; \
+	command -v java >/dev/null || { \
+	  echo "################################################################################"; \
+	  echo "# There is no Java here and it could not be installed: THE TESTS WITH SPARK     #"; \
+	  echo "# WILL NOT RUN. Install Java 17 or newer to run them.                           #"; \
 	  echo "################################################################################"; }
 
 $(TOOLS): constraints.txt

@@ -14,6 +14,7 @@ from unified_profiler.schedule import Phase, Schedule, Slot, schedule
 if TYPE_CHECKING:
     from unified_profiler.analysis import align_clocks, api_table, op_table, query, step_breakdown, with_op_map
     from unified_profiler.comparison import Diff, diff
+    from unified_profiler.engine import DuckDBEngine, SparkEngine
     from unified_profiler.errors import UnifiedProfilerError
     from unified_profiler.export import write_api_calls
     from unified_profiler.model.api_names import api_name
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Diff": "comparison",
+    "DuckDBEngine": "engine",
     "Profiler": "profiler",
     "Run": "model.run",
+    "SparkEngine": "engine",
     "Summary": "report",
     "Trace": "model.trace",
     "UnifiedProfilerError": "errors",
@@ -50,11 +53,13 @@ _HOMES = {
 
 __all__ = [
     "Diff",
+    "DuckDBEngine",
     "Phase",
     "Profiler",
     "Run",
     "Schedule",
     "Slot",
+    "SparkEngine",
     "Summary",
     "Trace",
     "UnifiedProfilerError",

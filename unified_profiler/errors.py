@@ -14,6 +14,7 @@ UnifiedProfilerError
 ├── TraceFormatError              a file is not what it should be
 │   └── SchemaVersionError        a file of a newer version of this package
 ├── QueryError                    SQL that failed or is not allowed
+├── EngineError                   what is to execute SQL cannot be had, or failed
 └── ExportError                   a trace could not be written
 """
 
@@ -82,6 +83,10 @@ class SchemaVersionError(TraceFormatError):
 
 class QueryError(UnifiedProfilerError, ValueError):
     """A query that failed or reaches for what queries may not reach."""
+
+
+class EngineError(UnifiedProfilerError, RuntimeError):
+    """What is to execute queries is not known, not installed, not reachable, or failed."""
 
 
 class ExportError(UnifiedProfilerError, OSError):

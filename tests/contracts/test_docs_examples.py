@@ -27,6 +27,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +45,8 @@ PAGES = [ROOT / "README.md", ROOT / "backends" / "README.md", *sorted((ROOT / "d
 FENCE = re.compile(r"^( *)```(\w*)(?: title=\"(.*?)\")?\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = ("make ", "pip install ", "ssh ", "torchrun ")
 """Commands that need a network, another machine or minutes; torchrun is in tests/backends/torch/test_ranks.py."""
+ELSEWHERE = ("spark://", "hdfs://")
+"""What a command names that needs a cluster; tests/unit/engine/test_spark.py has Spark on this machine."""
 LOOKS_LIKE_AN_EXAMPLE = re.compile(r"^(unified-profiler|python|pip|import|from \w+ import) ", re.MULTILINE)
 FAILS_ON_PURPOSE = {"docs/reference/errors.md"}
 FRAMEWORKS = {"mindspore": "mindspore", "tensorflow": "tensorflow|keras|tf[.]", "torch": "torch|lightning|transformers"}
@@ -167,7 +170,7 @@ def execute(block: Block, name: str, namespace: dict[str, Any], run: Run, folder
             exec(compile(text, name, "exec", dont_inherit=True), namespace)  # noqa: S102  our own documentation
         case Block("console", "", text):
             for line in text.replace("\\\n", "").splitlines():
-                if not line.startswith(NOT_RUN):
+                if not line.startswith(NOT_RUN) and not any(place in line for place in ELSEWHERE):
                     run(line, folder)
         case Block("json", _, text):
             json.loads(text)
@@ -203,6 +206,8 @@ def test_the_examples_of_a_page_run(name: str, run: Run, tmp_path: Path, monkeyp
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "pyproject.toml").touch()  # so that no settings file above is taken
     page = blocks(ROOT / name)
+    if any("SparkEngine(" in block.text for block in page) and not (shutil.which("java") and find_spec("pyspark")):
+        pytest.skip("THE EXAMPLES WITH SPARK DO NOT RUN: it needs pyspark, and Java 17 or newer")
     for framework, words in FRAMEWORKS.items():
         if not any(re.search(words, block.text) for block in page):
             monkeypatch.delitem(sys.modules, framework, raising=False)

@@ -6,11 +6,13 @@ import unified_profiler
 
 PUBLIC = [
     "Diff",
+    "DuckDBEngine",
     "Phase",
     "Profiler",
     "Run",
     "Schedule",
     "Slot",
+    "SparkEngine",
     "Summary",
     "Trace",
     "UnifiedProfilerError",

@@ -75,6 +75,11 @@ slower: list[str | None] = [row.name for row in found.rows if row.differs and ro
 mapped: up.Run = up.with_op_map(run, Path("map.toml"))
 written: Path = up.write(trace, "trace.json.gz")
 
+with up.SparkEngine("spark://10.0.0.5:7077") as engine:
+    elsewhere: up.Run = up.read("hdfs://name-node/profile", engine=engine)
+    counts = up.query(elsewhere, "select count(*) from events", engine=engine)
+    embedded = up.op_table(run, engine=up.DuckDBEngine())
+
 try:
     up.query(trace, "select count(*) from events")
 except (QueryError, BackendError) as error:

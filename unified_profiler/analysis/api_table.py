@@ -13,7 +13,7 @@ from unified_profiler.analysis.options import check_row_limit, chosen, order_by
 from unified_profiler.analysis.sql import load
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
 from unified_profiler.engine.rendering import format_time
-from unified_profiler.model.schema import EventTable, Kind, empty_table
+from unified_profiler.model.schema import TEXT, EventTable, Kind
 
 KEYS: Mapping[str, str] = {"name": "Name", "framework": "Framework"}
 MEASURES: Mapping[str, str] = {
@@ -26,6 +26,9 @@ MEASURES: Mapping[str, str] = {
     "call_count": "# of Calls",
 }
 """The measured columns and what the printed table calls them."""
+
+_NEEDED = ("id", "parent_id", "kind", "name", "framework", "duration_ns")
+_CALLS = pa.schema({"name": TEXT, "framework": TEXT, "duration_ns": pa.int64(), "self_ns": pa.int64()})
 
 _NOTHING = "No API call was recorded: record with Profiler(api=True), trace_api() or `unified-profiler run --api`."
 
@@ -51,12 +54,12 @@ def api_table(
     """
     column = chosen("sort_by", sort_by or "self_ns", {name: name for name in (*KEYS, *MEASURES)})
     check_row_limit(row_limit)
-    tables = [trace.events for trace in traces_of(source)] or [empty_table()]
-    calls = pa.concat_tables([_calls(events) for events in tables])
+    engine = engine or DuckDBEngine()
+    calls = engine.each_trace(traces_of(source), _calls, columns=_NEEDED, schema=_CALLS)
     sql = load("api_table", order=order_by(column, keys=tuple(KEYS), measures=MEASURES))
-    table = (engine or DuckDBEngine()).run(sql, tables={"calls": calls})
+    table = engine.run(sql, tables={"calls": calls})
     return Result(
-        table=table.slice(0, row_limit), headings=_headings(table), footer=(_footer(calls),), sorted_by=column
+        table=table.slice(0, row_limit), headings=_headings(table), footer=(_footer(table),), sorted_by=column
     )
 
 
@@ -77,7 +80,7 @@ def _headings(table: pa.Table) -> dict[str, str]:
     return {**keys, **MEASURES}
 
 
-def _footer(calls: pa.Table) -> str:
-    if not len(calls):
+def _footer(table: pa.Table) -> str:
+    if not len(table):
         return _NOTHING
-    return f"API time total: {format_time(pc.sum(calls.column('self_ns')).as_py())}"
+    return f"API time total: {format_time(pc.sum(table.column('self_ns')).as_py())}"

@@ -12,10 +12,28 @@ import pyarrow as pa
 from unified_profiler.analysis.columns import Flags, coded, ints
 from unified_profiler.analysis.op_tree import OpTree, op_tree
 from unified_profiler.model.nesting import Ints
-from unified_profiler.model.schema import TEXT, EventTable, Kind, Layer
+from unified_profiler.model.schema import EVENT_SCHEMA, TEXT, EventTable, Kind, Layer
 
 _TELL_DEVICE_WORK_APART = frozenset({"name", "kind", "device"})
 """Only where one of these is a key has device work rows of its own, beside the operators that launched it."""
+
+
+NEEDED = (
+    *("id", "parent_id", "name", "kind", "layer", "framework", "device", "start_ns", "duration_ns", "pid", "tid"),
+    *("correlation_id", "bytes", "flops", "op", "origin", "direction"),
+)
+"""The columns of events that calls, and their categories, are worked out from."""
+
+_MEASURES = (
+    *("counted", "self_cpu_ns", "cpu_ns", "self_device_ns", "device_ns", "self_cpu_bytes", "cpu_bytes"),
+    *("self_device_bytes", "device_bytes", "flops", "work_ns"),
+)
+
+
+def call_schema(keys: Sequence[str]) -> pa.Schema:
+    """Return the columns of the table."""
+    kinds = {key: EVENT_SCHEMA.field(key).type if key in EVENT_SCHEMA.names else TEXT for key in keys}
+    return pa.schema({**kinds, **dict.fromkeys(_MEASURES, pa.int64())})
 
 
 def op_calls(events: EventTable, *, keys: Sequence[str], regions: bool) -> pa.Table:

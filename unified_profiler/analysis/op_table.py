@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from unified_profiler.analysis.categories import with_categories
-from unified_profiler.analysis.op_calls import op_calls
+from unified_profiler.analysis.op_calls import NEEDED, call_schema, op_calls
 from unified_profiler.analysis.options import check_row_limit, chosen, order_by
 from unified_profiler.analysis.sql import load
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
 from unified_profiler.engine.rendering import format_time
 from unified_profiler.errors import ConfigurationError
-from unified_profiler.model.schema import empty_table
 
 GROUPINGS: Mapping[str, tuple[str, ...]] = {
     "name": ("name",),
@@ -109,14 +109,22 @@ def op_table(
     keys = _keys(by)
     sorted_by = _sort_column(sort_by or "self_cpu_ns", keys)
     check_row_limit(row_limit)
-    tables = [trace.events for trace in traces_of(source)] or [empty_table()]
-    if "category" in keys:
-        tables = [with_categories(events) for events in tables]
-    calls = pa.concat_tables([op_calls(events, keys=keys, regions=regions) for events in tables])
+    engine = engine or DuckDBEngine()
+    calls = engine.each_trace(
+        traces_of(source),
+        partial(_calls, keys=keys, regions=regions),
+        columns=tuple(dict.fromkeys((*NEEDED, *(key for key in keys if key != "category")))),
+        schema=call_schema(keys),
+    )
     sql = load("op_table", keys=", ".join(keys), order=order_by(sorted_by, keys=keys, measures=MEASURES))
-    table = (engine or DuckDBEngine()).run(sql, tables={"calls": calls})
+    found = engine.run(sql, tables={"calls": calls})
+    table = found.drop_columns(["work_ns"])
     headings = {**{key: key.replace("_", " ").capitalize() for key in keys}, **_measured(table)}
-    return Result(table=table.slice(0, row_limit), headings=headings, footer=_footer(calls), sorted_by=sorted_by)
+    return Result(table=table.slice(0, row_limit), headings=headings, footer=_footer(found), sorted_by=sorted_by)
+
+
+def _calls(events: pa.Table, *, keys: Sequence[str], regions: bool) -> pa.Table:
+    return op_calls(with_categories(events) if "category" in keys else events, keys=keys, regions=regions)
 
 
 def _keys(by: str | Sequence[str]) -> tuple[str, ...]:
@@ -147,7 +155,7 @@ def _has_values(table: pa.Table, name: str) -> bool:
     return bool(pc.any(pc.not_equal(table.column(name), 0)).as_py())
 
 
-def _footer(calls: pa.Table) -> tuple[str, ...]:
-    cpu, device = (pc.sum(calls.column(name)).as_py() or 0 for name in ("self_cpu_ns", "work_ns"))
+def _footer(found: pa.Table) -> tuple[str, ...]:
+    cpu, device = (pc.sum(found.column(name)).as_py() or 0 for name in ("self_cpu_ns", "work_ns"))
     lines = (f"Self CPU time total: {format_time(cpu)}", f"Self device time total: {format_time(device)}")
     return lines if device else lines[:1]

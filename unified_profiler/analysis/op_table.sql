@@ -34,6 +34,7 @@ select
     cast(device_bytes as bigint) as device_bytes,
     cast(self_device_bytes as bigint) as self_device_bytes,
     cast(call_count as bigint) as call_count,
-    cast(flops as bigint) as flops
+    cast(flops as bigint) as flops,
+    cast(work_ns as bigint) as work_ns
 from groups
 order by {order}

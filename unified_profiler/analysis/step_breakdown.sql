@@ -11,4 +11,4 @@ select
     cast(sum(case when what = 'uncovered' then spent_ns else 0 end) as bigint) as uncovered_ns
 from facts
 group by rank, cycle, step
-order by rank, cycle, step
+order by rank nulls last, cycle nulls last, step

@@ -3,4 +3,4 @@ select rank, cycle, step, name, cast(sum(spent_ns) as bigint) as spent_ns
 from facts
 where what = 'region'
 group by rank, cycle, step, name
-order by rank, cycle, step, name
+order by rank nulls last, cycle nulls last, step, name

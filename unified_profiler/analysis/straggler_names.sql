@@ -36,8 +36,9 @@ select
     what,
     name,
     cast(
-        max(case when rank = slow_rank then spent_ns end) - median(case when rank <> slow_rank then spent_ns end)
-        as bigint
+        round(
+            max(case when rank = slow_rank then spent_ns end) - median(case when rank <> slow_rank then spent_ns end)
+        ) as bigint
     ) as extra_ns
 from means
 group by slow_rank, what, name

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from unified_profiler.cli.engine import EngineOption, engine_of
 from unified_profiler.cli.output import Format, show
 from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
 from unified_profiler.errors import ConfigurationError
@@ -17,10 +18,11 @@ def query(
     *,
     rank: RankOption = None,
     cycle: CycleOption = None,
+    engine: EngineOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array of objects.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
 ) -> None:
-    """Ask the events of a run with SQL (DuckDB), read only.
+    """Ask the events of a run with SQL (DuckDB or Spark), read only.
 
     A query reaches the tables `events` and `steps`, and no file, network or setting.
 
@@ -29,6 +31,8 @@ def query(
       unified-profiler query profile "select name, sum(self_ns) from events group by 1 order by 2 desc limit 5"
 
       unified-profiler query profile "select step, count(*) from events where kind = 'op' group by 1" --csv
+
+      unified-profiler query hdfs://name-node/profile "select count(*) from events" --engine spark://10.0.0.5:7077
     """
     from unified_profiler.analysis import query as ask
 
@@ -36,5 +40,6 @@ def query(
         msg = "--json and --csv exclude each other. Choose one."
         raise ConfigurationError(msg)
     with working("Asking"):
-        result = ask(read_selected(run, rank=rank, cycle=cycle), sql)
+        computing = engine_of(engine)
+        result = ask(read_selected(run, rank=rank, cycle=cycle, engine=computing), sql, engine=computing)
     show(result, Format.JSON if as_json else Format.CSV if as_csv else Format.TABLE)

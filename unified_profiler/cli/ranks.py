@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unified_profiler.cli.engine import EngineOption, engine_of
 from unified_profiler.cli.language import Language, LanguageOption
 from unified_profiler.cli.output import show_table
 from unified_profiler.cli.traces import RunPath, working
 
 if TYPE_CHECKING:
+    from unified_profiler.engine import Engine
     from unified_profiler.report import RankTable
 
 
@@ -23,6 +24,7 @@ def ranks(
     steps: Annotated[bool, typer.Option("--steps", help="Every step of every rank, instead of medians.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object with all of it.")] = False,
     language: LanguageOption = None,
+    engine: EngineOption = None,
 ) -> None:
     """Compare the ranks of a run and say which is slow, since which step, in what, and how sure that is.
 
@@ -38,7 +40,7 @@ def ranks(
       unified-profiler ranks profile --json
     """
     with working("Reading and comparing"):
-        table = _rank_table(run)
+        table = _rank_table(run, engine_of(engine))
     if as_json:
         typer.echo(json.dumps(_as_json(table), indent=2))
         return
@@ -47,13 +49,13 @@ def ranks(
     show_table(result, most_rows=None)
 
 
-def _rank_table(path: Path) -> RankTable:
+def _rank_table(path: str, engine: Engine) -> RankTable:
     from unified_profiler.analysis.rank_steps import keep_clocks
     from unified_profiler.readers import read
     from unified_profiler.report import rank_table
 
-    found = read(path)
-    table = rank_table(found)
+    found = read(path, engine=engine)
+    table = rank_table(found, engine=engine)
     if table.clocks is not None:
         keep_clocks(found, table.clocks)
     return table

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unified_profiler.cli.engine import EngineOption, engine_of
 from unified_profiler.cli.op_map import OpMapOption, mapped
 from unified_profiler.cli.output import MOST_ROWS, Format, show
 from unified_profiler.cli.steps import step_table
@@ -14,6 +15,7 @@ from unified_profiler.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from unified_profiler.analysis import Result
+    from unified_profiler.engine import Engine
     from unified_profiler.model.run import Run
 
 
@@ -30,6 +32,7 @@ def table(
     steps: Annotated[bool, typer.Option("--steps", help="Where the time of each step went, instead.")] = False,
     api: Annotated[bool, typer.Option("--api", help="The calls of the frameworks' API, instead.")] = False,
     op_map: OpMapOption = None,
+    engine: EngineOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array of objects.")] = False,
 ) -> None:
     """Print the operators of a run with counts, times, memory and FLOPs.
@@ -48,13 +51,14 @@ def table(
     """
     _check_choice(by=bool(by), steps=steps, api=api)
     with working("Reading and adding up"):
-        selected = mapped(read_selected(run, rank=rank, cycle=cycle), op_map)
+        computing = engine_of(engine)
+        selected = mapped(read_selected(run, rank=rank, cycle=cycle, engine=computing), op_map)
         if steps:
-            result = step_table(selected)
+            result = step_table(selected, computing)
         elif api:
-            result = _api_table(selected, sort_by, row_limit)
+            result = _api_table(selected, sort_by, row_limit, computing)
         else:
-            result = _op_table(selected, by or ["name"], sort_by, row_limit)
+            result = _op_table(selected, by or ["name"], sort_by, row_limit, computing)
     show(result, Format.JSON if as_json else Format.TABLE, most_rows=MOST_ROWS if steps else None)
 
 
@@ -65,13 +69,13 @@ def _check_choice(*, by: bool, steps: bool, api: bool) -> None:
         raise ConfigurationError(msg)
 
 
-def _op_table(run: Run, by: list[str], sort_by: str | None, row_limit: int) -> Result:
+def _op_table(run: Run, by: list[str], sort_by: str | None, row_limit: int, engine: Engine) -> Result:
     from unified_profiler.analysis import op_table
 
-    return op_table(run, by=tuple(by), sort_by=sort_by, row_limit=row_limit or None)
+    return op_table(run, by=tuple(by), sort_by=sort_by, row_limit=row_limit or None, engine=engine)
 
 
-def _api_table(run: Run, sort_by: str | None, row_limit: int) -> Result:
+def _api_table(run: Run, sort_by: str | None, row_limit: int, engine: Engine) -> Result:
     from unified_profiler.analysis import api_table
 
-    return api_table(run, sort_by=sort_by, row_limit=row_limit or None)
+    return api_table(run, sort_by=sort_by, row_limit=row_limit or None, engine=engine)

@@ -13,13 +13,15 @@ import typer
 from unified_profiler.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from unified_profiler.engine import Engine
     from unified_profiler.model.run import Run
 
 RunPath = Annotated[
-    Path,
+    str,
     typer.Argument(
         metavar="RUN",
-        help="A run directory, a directory of runs (the newest is taken), one of their files, or a native trace.",
+        help="A run directory or a directory of runs (the newest is taken), also as a url; one of their files; "
+        "or a native trace.",
     ),
 ]
 RankOption = Annotated[int | None, typer.Option("--rank", min=0, help="Only this rank.")]
@@ -39,7 +41,14 @@ def working(text: str) -> Iterator[None]:
         yield
 
 
-def read_selected(path: Path, *, rank: int | None = None, cycle: int | None = None, one_clock: bool = False) -> Run:
+def read_selected(
+    path: Path | str,
+    *,
+    rank: int | None = None,
+    cycle: int | None = None,
+    one_clock: bool = False,
+    engine: Engine | None = None,
+) -> Run:
     """Read a run and keep the traces of one rank, of one cycle, or of both.
 
     Args:
@@ -47,13 +56,14 @@ def read_selected(path: Path, *, rank: int | None = None, cycle: int | None = No
         rank: Only this rank.
         cycle: Only this cycle.
         one_clock: Whether to estimate the clocks of several machines first, where that was not done before.
+        engine: What reads urls.
 
     Raises:
         ConfigurationError: The run has no such trace.
     """
     from unified_profiler.readers import read
 
-    run = read(path)
+    run = read(path, engine=engine)
     if one_clock:
         from unified_profiler.analysis import align_clocks
 

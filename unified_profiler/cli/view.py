@@ -7,6 +7,7 @@ import threading
 import webbrowser
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -48,7 +49,7 @@ def _show(run: RunPath, *, rank: int | None, cycle: int | None, port: int, no_op
     find_ui()  # before the work of reading: it may be missing
     with working("Reading"):
         selected = read_selected(run, rank=rank, cycle=cycle)
-    title = (selected.path or run).name
+    title = (selected.path or Path(run)).name
     with ExitStack() as shown:
         with working("Writing the timeline"):
             timeline = shown.enter_context(showing(selected, title=title, port=port))

@@ -6,6 +6,18 @@ from unified_profiler.engine.embedded import DuckDBEngine
 from unified_profiler.engine.protocol import Engine, EngineTable
 from unified_profiler.engine.query import query
 from unified_profiler.engine.result import Result
-from unified_profiler.engine.source import Source, tables_of, traces_of
+from unified_profiler.engine.source import Events, Source, tables_of, traces_of
+from unified_profiler.engine.spark import SparkEngine
 
-__all__ = ["DuckDBEngine", "Engine", "EngineTable", "Result", "Source", "query", "tables_of", "traces_of"]
+__all__ = [
+    "DuckDBEngine",
+    "Engine",
+    "EngineTable",
+    "Events",
+    "Result",
+    "Source",
+    "SparkEngine",
+    "query",
+    "tables_of",
+    "traces_of",
+]

@@ -1,36 +1,35 @@
-"""The default engine: DuckDB inside this process, over Arrow tables that are not copied.
+"""The default engine: DuckDB inside this process, over Arrow tables that are not copied and over Parquet files.
 
-Every query runs in a database of its own that is locked before it sees any SQL: no files, network, extensions,
-settings or Python variables, one SELECT at a time. Nothing here is loaded before the first query.
+Every query runs in a database of its own that is locked before it sees any SQL: no files but those of its tables, no
+network, extensions, settings or Python variables, one SELECT at a time. Nothing here is loaded before the first query.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from unified_profiler.errors import QueryError
+from unified_profiler.engine.contract import checked, columns_named, each_here, no_single_select, plain_types
+from unified_profiler.engine.protocol import EngineTable
+from unified_profiler.engine.source import Events, Files
+from unified_profiler.errors import EngineError, QueryError, TraceFormatError
+from unified_profiler.model.schema import EVENT_SCHEMA
 from unified_profiler.model.trace import Trace
 
 if TYPE_CHECKING:
     import duckdb
 
-_LOCKED = {
-    "enable_external_access": "false",
+_CLOSED = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",  # a query must not see the variables of its caller
     "temp_directory": "",  # without it a large query spills into the working directory
-    "lock_configuration": "true",
 }
-
-_MOST_AT_ONCE = 4
-"""Traces that are worked on at the same time: more need more memory and gain nothing."""
 
 _TABLE_FUNCTIONS = frozenset({"generate_series", "range", "repeat", "repeat_row", "unnest"})
 """What may stand behind FROM besides tables. DuckDB refuses files by itself, but some functions change the database."""
@@ -48,11 +47,9 @@ class DuckDBEngine:
         schema: pa.Schema,
     ) -> pa.Table:
         """Apply a function to each trace, a few at the same time, and put the rows together in the traces' order."""
-        with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, _MOST_AT_ONCE)) as pool:
-            found = list(pool.map(lambda trace: function(trace.columns(columns)).cast(schema), traces))
-        return pa.concat_tables(found) if found else schema.empty_table()
+        return each_here(traces, function, columns=columns, schema=schema)
 
-    def run(self, sql: str, *, tables: Mapping[str, pa.Table]) -> pa.Table:
+    def run(self, sql: str, *, tables: Mapping[str, EngineTable]) -> pa.Table:
         """Return the rows that the query selects from the tables.
 
         Raises:
@@ -60,23 +57,100 @@ class DuckDBEngine:
         """
         import duckdb
 
-        with duckdb.connect(":memory:", config=dict(_LOCKED)) as connection:
-            for name, table in tables.items():
-                connection.register(name, table)
+        with _database(tables) as connection:
             try:
                 found = connection.sql(_single_select(connection, sql)).to_arrow_table()
             except duckdb.Error as error:
                 raise QueryError(_explain(error, tables)) from error
-        return _with_plain_integers(found)
+        return plain_types(found)
+
+    def files(self, pattern: str) -> dict[str, bytes]:
+        """Return the content of the files that a `file://` url with * in it stands for, by their paths.
+
+        Raises:
+            EngineError: The url has another scheme, or a file cannot be read.
+        """
+        import duckdb
+
+        with duckdb.connect(":memory:", config=dict(_CLOSED)) as connection:
+            try:
+                found = connection.execute("select filename, content from read_blob(?)", [_local(pattern)]).fetchall()
+            except duckdb.Error as error:
+                msg = f"DuckDB cannot read {pattern}: {error}"
+                raise EngineError(msg) from error
+        return dict(found)
+
+
+@contextmanager
+def _database(tables: Mapping[str, EngineTable]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a database that holds the tables, and is locked. Files of traces are read as far as a query needs them."""
+    import duckdb
+
+    lazy = [table for table in tables.values() if _is_lazy(table)]
+    allowed = [_local(place) for table in lazy for files in table.files() for place in files.places]
+    with duckdb.connect(":memory:", config=dict(_CLOSED)) as connection:
+        connection.execute(f"set allowed_paths = {_texts(allowed)}")
+        connection.execute("set enable_external_access = false")
+        for name, table in tables.items():
+            if _is_lazy(table):
+                _add_events(connection, name, table)
+            else:
+                connection.register(name, table)
+        connection.execute("set lock_configuration = true")
+        yield connection
+
+
+def _is_lazy(table: EngineTable) -> bool:
+    return isinstance(table, Events)
+
+
+def _add_events(connection: duckdb.DuckDBPyConnection, name: str, events: Events) -> None:
+    import duckdb
+
+    in_memory, parts = events.in_memory(), [_reading(files) for files in events.files()]
+    if not parts:
+        connection.register(name, in_memory)
+        return
+    if len(in_memory):
+        connection.register(f"{name}_in_memory", in_memory)
+        parts.append(f"select {', '.join(EVENT_SCHEMA.names)} from {name}_in_memory")  # noqa: S608  not a user's
+    try:
+        connection.execute(f"create view {name} as {' union all '.join(parts)}")
+    except duckdb.Error as error:
+        msg = f"The files of these traces cannot be read: {error}"
+        raise TraceFormatError(msg) from error
+
+
+def _reading(files: Files) -> str:
+    columns = [f"{files.start_ns} as start_ns" if name == "start_ns" else name for name in EVENT_SCHEMA.names]
+    places = _texts([_local(place) for place in files.places])
+    return f"select {', '.join(columns)} from read_parquet({places}, hive_partitioning = false)"  # noqa: S608  not a user's
+
+
+def _local(place: Path | str) -> str:
+    if isinstance(place, Path):
+        return str(place.absolute())
+    scheme, _, path = place.partition("://")
+    if scheme == "file":
+        return path
+    msg = (
+        f"The embedded DuckDB reads files of this machine, and {place} lies elsewhere. "
+        "Read it with SparkEngine, or `--engine spark` on the command line."
+    )
+    raise EngineError(msg)
+
+
+def _texts(values: Sequence[str]) -> str:
+    """Return a list of texts as SQL has it."""
+    return "[{}]".format(", ".join("'{}'".format(value.replace("'", "''")) for value in values))
 
 
 def _single_select(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
-    statements = connection.extract_statements(_checked(sql))
+    statements = connection.extract_statements(checked(sql))
     tree = _parsed(connection, sql)
     if len(statements) != 1 or tree["error"]:
         found = ", ".join(statement.type.name for statement in statements) or "nothing"
-        msg = f"A query must be a single SELECT (or WITH ... SELECT) statement; found {found}. Queries only read."
-        raise QueryError(msg)
+        raise no_single_select(found)
     refused = set(_table_functions(tree)) - _TABLE_FUNCTIONS
     if refused:
         msg = (
@@ -104,19 +178,7 @@ def _table_functions(node: Any) -> Iterator[str]:
             yield from _table_functions(part)
 
 
-def _checked(sql: object) -> str:
-    if not isinstance(sql, str):
-        msg = f"A query must be text; found {type(sql).__name__}."
-        raise QueryError(msg)
-    try:
-        sql.encode()
-    except UnicodeEncodeError as error:
-        msg = f"A query must be valid Unicode text: {error}."
-        raise QueryError(msg) from error
-    return sql
-
-
-def _explain(error: duckdb.Error, tables: Mapping[str, pa.Table]) -> str:
+def _explain(error: duckdb.Error, tables: Mapping[str, EngineTable]) -> str:
     """Give DuckDB's message, and the names there are to choose from."""
     import duckdb
 
@@ -126,18 +188,5 @@ def _explain(error: duckdb.Error, tables: Mapping[str, pa.Table]) -> str:
     if isinstance(error, duckdb.CatalogException):
         return f"{text}\nThe tables are: {', '.join(tables)}."
     if isinstance(error, duckdb.BinderException):
-        columns = "\n".join(f"The columns of {name} are: {', '.join(t.column_names)}." for name, t in tables.items())
-        return f"{text}\n{columns}"
+        return f"{text}\n{columns_named(tables)}"
     return text
-
-
-def _with_plain_integers(table: pa.Table) -> pa.Table:
-    """DuckDB sums integers to 128 bits, which Arrow calls decimals: give integers where they fit."""
-    for index, field in enumerate(table.schema):
-        if pa.types.is_decimal(field.type) and field.type.scale == 0:
-            try:
-                column = table.column(index).cast(pa.int64())
-            except pa.ArrowInvalid:
-                continue
-            table = table.set_column(index, field.name, column)
-    return table

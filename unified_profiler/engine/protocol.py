@@ -1,4 +1,4 @@
-"""What an engine must be: the two things that analyses ask of it."""
+"""What an engine must be: the three things that analyses and readers ask of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from unified_profiler.model.trace import Trace
 
 EngineTable: TypeAlias = Any
-"""A table where the engine has it: an Arrow table for the embedded one."""
+"""A table that `run` takes: an Arrow table, the `Events` of traces, or what `each_trace` of the same engine gave."""
 
 
 class Engine(Protocol):
@@ -30,7 +30,8 @@ class Engine(Protocol):
 
         Args:
             traces: The traces.
-            function: Takes the named columns of a trace's events. It may run in another process.
+            function: Takes the named columns of a trace's events. It may run in another process or machine, and may
+                not be called for a trace without events.
             columns: What it needs; nothing else is read.
             schema: The columns that it gives.
         """
@@ -41,5 +42,14 @@ class Engine(Protocol):
 
         Raises:
             QueryError: The query is wrong, is no SELECT, or reaches for something else than the tables.
+            EngineError: The engine failed.
+        """
+        ...
+
+    def files(self, pattern: str) -> dict[str, bytes]:
+        """Return the content of the small files that a url with * in it stands for, by their urls or paths.
+
+        Raises:
+            EngineError: The engine cannot read there.
         """
         ...

@@ -17,11 +17,12 @@ def query(source: Source, sql: str, *, engine: Engine | None = None) -> Result:
 
     Args:
         source: A Trace or a Run.
-        sql: One SELECT statement in DuckDB's dialect.
+        sql: One SELECT statement in the dialect of the engine.
         engine: What executes it; the embedded DuckDB if not given.
 
     Raises:
         QueryError: The query is wrong, is no SELECT, or reaches for something else than the tables.
+        EngineError: The engine failed.
 
     Example:
         >>> query(trace, "select name, sum(self_ns) as self_ns from events group by 1 order by 2 desc limit 5")

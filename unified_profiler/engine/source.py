@@ -3,17 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from unified_profiler.errors import UsageError
+from unified_profiler.model.clocks import RankClock
 from unified_profiler.model.run import Run
 from unified_profiler.model.schema import empty_table
 from unified_profiler.model.trace import Trace
 
 Source: TypeAlias = Trace | Run
 """What analyses and queries take."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of traces whose times are corrected in the same way."""
+
+    places: Sequence[Path | str]
+    start_ns: str
+    """What stands for the column `start_ns` of these files, in SQL."""
+
+
+def files_of(traces: Sequence[Trace]) -> list[Files]:
+    """Return the files of traces, those of one clock together."""
+    found: dict[str, list[Path | str]] = {}
+    for trace in traces:
+        if trace.file is not None:
+            found.setdefault(_start_ns(trace.clock), []).append(trace.file)
+    return [Files(places, start) for start, places in found.items()]
+
+
+def _start_ns(clock: RankClock | None) -> str:
+    if clock is None:
+        return "start_ns"
+    ahead = f"cast('{clock.ahead_ns!r}' as double) + cast('{clock.drift!r}' as double) * (start_ns - {clock.at_ns})"
+    return f"start_ns - cast(round({ahead}) as bigint)"
+
+
+@dataclass(frozen=True)
+class Events:
+    """All events of some traces, which an engine reads from where they are: from memory, or from their files."""
+
+    traces: Sequence[Trace]
+
+    def __len__(self) -> int:
+        """Return the number of events."""
+        return sum(map(len, self.traces))
+
+    def files(self) -> list[Files]:
+        """Return the files of the traces that are not in memory."""
+        return files_of([trace for trace in self.traces if trace.unread_file is not None])
+
+    def in_memory(self) -> pa.Table:
+        """Return the events of the traces that are, as one table."""
+        tables = [trace.events for trace in self.traces if trace.unread_file is None]
+        return pa.concat_tables(tables) if tables else empty_table()
 
 
 def traces_of(source: Source) -> Sequence[Trace]:
@@ -33,10 +81,9 @@ def traces_of(source: Source) -> Sequence[Trace]:
     raise UsageError(msg)
 
 
-def tables_of(source: Source) -> dict[str, pa.Table]:
-    """Return `events`, all events of all traces, and `steps` where the run has them."""
-    events = [trace.events for trace in traces_of(source)]
-    tables = {"events": pa.concat_tables(events) if events else empty_table()}
+def tables_of(source: Source) -> dict[str, Any]:
+    """Return `events`, all events of all traces, not yet read, and `steps` where the run has them."""
+    tables: dict[str, Any] = {"events": Events(traces_of(source))}
     if isinstance(source, Run) and source.steps is not None:
         tables["steps"] = source.steps
     return tables

@@ -27,11 +27,12 @@ class Run:
     """All traces of a job.
 
     Attributes:
-        path: The run directory; None for a run in memory or made of single files.
+        path: The run directory; None for a run in memory, made of single files, or read from a url.
         traces: Sorted by rank and cycle.
         manifests: What each rank says about itself, by rank.
         steps: Start, end and phase of every step of every rank, recorded or not.
         clocks: How far the ranks' clocks differed, where that is known; all times are corrected by it already.
+        url: Where the run was read from through an engine, if it was.
     """
 
     traces: Sequence[Trace]
@@ -39,6 +40,7 @@ class Run:
     manifests: dict[int, Manifest] = field(default_factory=dict)
     steps: pa.Table | None = None
     clocks: Clocks | None = None
+    url: str | None = None
 
     @property
     def ranks(self) -> list[int]:
@@ -69,7 +71,7 @@ class Run:
 
     @property
     def _title(self) -> str:
-        where = "in memory" if self.path is None else str(self.path)
+        where = self.url or ("in memory" if self.path is None else str(self.path))
         return f"Run {where}: {len(self.traces)} traces of {len(self.ranks)} ranks"
 
 

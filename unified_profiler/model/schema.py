@@ -5,7 +5,7 @@ The pydantic record, the JSON Schema and the documentation's table are derived f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
@@ -118,6 +118,11 @@ def event_table(columns: Mapping[str, Any], *, rows: int) -> EventTable:
     empty = {kind: _repeat(None, kind, rows) for kind in {field.type for field in EVENT_SCHEMA}}
     arrays = [_column(field, columns.get(field.name), rows, empty[field.type]) for field in EVENT_SCHEMA]
     return pa.table(arrays, schema=EVENT_SCHEMA)
+
+
+def schema_of(columns: Sequence[str]) -> pa.Schema:
+    """Return the part of the event schema that some columns make up, in the order given."""
+    return pa.schema([EVENT_SCHEMA.field(name) for name in columns])
 
 
 def empty_table() -> EventTable:

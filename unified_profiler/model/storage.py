@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from unified_profiler.errors import SchemaVersionError, TraceFormatError
 from unified_profiler.model.records import TraceInfo
-from unified_profiler.model.schema import EVENT_SCHEMA, SCHEMA_VERSION, EventTable
+from unified_profiler.model.schema import EVENT_SCHEMA, SCHEMA_VERSION, EventTable, schema_of
 from unified_profiler.model.trace import Trace
 
 _INFO_KEY = b"unified_profiler"
@@ -60,15 +60,20 @@ def read_parquet(path: Path) -> Trace:
         TraceFormatError: Not a trace of this package, or damaged.
         SchemaVersionError: Written by a newer version.
     """
-    metadata = _guarded(path, lambda: pq.read_schema(path).metadata) or {}
+    found = _guarded(path, lambda: pq.read_schema(path))
+    metadata = found.metadata or {}
     if _INFO_KEY not in metadata:
         msg = f"{path} is a Parquet file, but not one written by unified_profiler: it holds no trace info."
         raise TraceFormatError(msg)
     info = parse_record(path, metadata[_INFO_KEY], TraceInfo)
+    missing = [name for name in EVENT_SCHEMA.names if name not in found.names]
+    if missing:
+        msg = f"{path} lacks the columns {missing}; expected the event schema, version {SCHEMA_VERSION}."
+        raise TraceFormatError(msg)
     return Trace(lambda columns: _read_events(path, columns), info, file=path)
 
 
-def parse_record(path: Path, text: bytes | str, record: type[Any]) -> Any:
+def parse_record(path: Path | str, text: bytes | str, record: type[Any]) -> Any:
     """Parse a record of this package and check that this version can read it."""
     try:
         found = record.model_validate_json(text)
@@ -85,12 +90,7 @@ def parse_record(path: Path, text: bytes | str, record: type[Any]) -> Any:
 
 
 def _read_events(path: Path, columns: Sequence[str]) -> EventTable:
-    present = _guarded(path, lambda: pq.read_schema(path).names)
-    missing = [name for name in EVENT_SCHEMA.names if name not in present]
-    if missing:
-        msg = f"{path} lacks the columns {missing}; expected the event schema, version {SCHEMA_VERSION}."
-        raise TraceFormatError(msg)
-    schema = pa.schema([EVENT_SCHEMA.field(name) for name in columns])
+    schema = schema_of(columns)
     texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     table = _guarded(path, lambda: pq.read_table(path, columns=schema.names, read_dictionary=texts, memory_map=False))
     return table.cast(schema).replace_schema_metadata(None)

@@ -20,7 +20,7 @@ class Trace:
 
     Attributes:
         info: A `TraceInfo` record.
-        file: The Parquet file that holds the events, None for a trace in memory.
+        file: The Parquet file that holds the events, a path or a url; None for a trace in memory.
         clock: By what the times in the file are corrected when they are read, if by anything.
     """
 
@@ -31,7 +31,7 @@ class Trace:
         events: EventTable | Callable[[Sequence[str]], EventTable],
         info: TraceInfo,
         *,
-        file: Path | None = None,
+        file: Path | str | None = None,
         clock: RankClock | None = None,
     ) -> None:
         """Make a trace of a table, or of a function that reads the named columns of it later."""
@@ -47,6 +47,11 @@ class Trace:
         if self._events is None:
             self._events = self._read(EVENT_SCHEMA.names)
         return self._events
+
+    @property
+    def unread_file(self) -> Path | str | None:
+        """The file, as long as its events are not in memory."""
+        return self.file if self._events is None else None
 
     def columns(self, names: Sequence[str]) -> pa.Table:
         """Return some columns of the events; a trace on disk reads only these, and forgets them."""

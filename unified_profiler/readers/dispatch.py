@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from unified_profiler import registry
+from unified_profiler.engine import DuckDBEngine, Engine
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.records import Manifest
 from unified_profiler.model.run import MANIFEST, STEPS, Run, is_run
@@ -16,9 +17,10 @@ from unified_profiler.readers.chrome import read_chrome
 from unified_profiler.readers.content import Opening, contents, look_into
 from unified_profiler.readers.native import read_native, recognised_by
 from unified_profiler.readers.pending import read_finished
+from unified_profiler.readers.remote import is_url, read_url
 
 
-def read(path: str | os.PathLike[str]) -> Run:
+def read(path: str | os.PathLike[str], *, engine: Engine | None = None) -> Run:
     """Read whatever holds traces.
 
     Args:
@@ -29,12 +31,20 @@ def read(path: str | os.PathLike[str]) -> Run:
             * a directory of runs (the `output_dir` of a profiler): the run that was started last;
             * a `.parquet` file: a run of that one trace;
             * a `.json` or `.json.gz` file that `write` made: a run of the traces in it;
-            * a native trace of one of the backends' frameworks, written by any program: a run of one trace.
+            * a native trace of one of the backends' frameworks, written by any program: a run of one trace;
+            * the url of a run directory or of a directory of runs, such as `hdfs://name-node/profile`, which the
+              engine reads.
+
+        engine: What reads a url: `DuckDBEngine`, the default, those of this machine (`file://`), `SparkEngine` those
+            that its Spark can reach. A plain path needs none.
 
     Raises:
         TraceFormatError: The path does not exist, or is damaged, empty or of another kind.
         SchemaVersionError: A newer version of this package wrote it.
+        EngineError: The engine cannot read the url.
     """
+    if isinstance(path, str) and is_url(path):
+        return read_url(path, engine or DuckDBEngine())
     place = Path(path)
     if not place.exists():
         msg = f"{place} does not exist. {_accepted()}"

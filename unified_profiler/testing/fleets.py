@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from unified_profiler._version import __version__
 from unified_profiler.capture.steps import STEP_SCHEMA
 from unified_profiler.model.nesting import Ints
-from unified_profiler.model.records import Manifest, TraceInfo
+from unified_profiler.model.records import CycleRecord, Manifest, TraceInfo
 from unified_profiler.model.run_writer import RunWriter
 from unified_profiler.model.schema import EventTable, event_table
 from unified_profiler.model.trace import Trace
@@ -101,7 +101,7 @@ class Fleet:
         return Manifest(
             profiler_version=__version__, run=info.run, rank=info.rank, world_size=self.ranks, host=info.host,
             pid=info.pid, python="", platform="", started_ns=info.start_ns, ended_ns=info.end_ns,
-            step_count=self.steps,
+            step_count=self.steps, cycles=(CycleRecord(file="cycle-00000.parquet", info=info),),
         )  # fmt: skip
 
 

@@ -51,13 +51,33 @@ def test_a_run_is_the_union_of_its_traces() -> None:
     assert [tuple(row) for row in result] == [(0, 0, "a"), (1, 0, "b"), (1, 1, "c")]
 
 
-def test_a_run_on_disk_is_read(tmp_path: Path) -> None:
+def _on_disk(folder: Path) -> Run:
     for rank in (0, 1):
-        folder = tmp_path / f"rank-{rank:05d}"
-        folder.mkdir()
-        write_parquet(_named(f"op{rank}", rank=rank), folder / "cycle-00000.parquet")
-    result = query(read_run(tmp_path), "select rank, name from events order by rank")
+        file = folder / f"rank-{rank:05d}" / "cycle-00000.parquet"
+        file.parent.mkdir()
+        write_parquet(_named(f"op{rank}", rank=rank), file)
+    return read_run(folder)
+
+
+def test_a_run_on_disk_is_read(tmp_path: Path) -> None:
+    result = query(_on_disk(tmp_path), "select rank, name from events order by rank")
     assert [tuple(row) for row in result] == [(0, "op0"), (1, "op1")]
+
+
+def test_files_are_asked_without_being_held_in_memory(tmp_path: Path) -> None:
+    run = _on_disk(tmp_path)
+    assert query(run, "select count(*) as n from events").rows[0].n == 2
+    assert all(trace.unread_file is not None for trace in run.traces)
+
+
+def test_files_and_memory_give_the_same(tmp_path: Path) -> None:
+    run, sql = _on_disk(tmp_path), "select * from events order by rank, id"
+    from_files = query(run, sql).to_arrow()
+    assert len(run.traces[0].events) == 1
+    from_both = query(run, sql).to_arrow()
+    assert len(run.traces[1].events) == 1
+    assert from_files.equals(from_both)
+    assert from_files.equals(query(run, sql).to_arrow())
 
 
 def test_an_empty_run_has_no_events() -> None:

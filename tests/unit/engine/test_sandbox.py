@@ -11,6 +11,7 @@ import pytest
 
 from unified_profiler.engine import query
 from unified_profiler.errors import QueryError
+from unified_profiler.model.storage import read_parquet, write_parquet
 from unified_profiler.model.trace import Trace
 
 
@@ -45,10 +46,23 @@ READS = [
 ]
 
 
-@pytest.mark.parametrize("sql", READS)
-def test_nothing_outside_the_tables_can_be_read(trace: Trace, secret: Path, sql: str) -> None:
+@pytest.fixture(params=["memory", "file"])
+def source(request: pytest.FixtureRequest, trace: Trace, tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """The trace, in memory or in a file that the query itself reads."""
+    if request.param == "memory":
+        return trace
+    file = tmp_path_factory.mktemp("trace") / "trace.parquet"
+    write_parquet(trace, file)
+    return read_parquet(file)
+
+
+@pytest.mark.parametrize("sql", [*READS, "select * from '{beside}'", "select * from read_parquet('{beside}')"])
+def test_nothing_outside_the_tables_can_be_read(source: Trace, secret: Path, sql: str) -> None:
+    beside = Path(source.file or secret).with_name("beside.parquet")
+    write_parquet(source, beside)
     with pytest.raises(QueryError) as caught:
-        query(trace, sql)
+        query(read_parquet(source.file) if isinstance(source.file, Path) else source, sql.format(beside=beside))
+    beside.unlink()
     assert "classified" not in str(caught.value)
 
 
@@ -78,9 +92,9 @@ WRITES = [
 
 
 @pytest.mark.parametrize("sql", WRITES)
-def test_nothing_can_be_written(trace: Trace, secret: Path, sql: str) -> None:
+def test_nothing_can_be_written(source: Trace, secret: Path, sql: str) -> None:
     with pytest.raises(QueryError):
-        query(trace, sql)
+        query(source, sql)
     assert [path.name for path in secret.parent.iterdir()] == ["secret.csv"]
 
 
@@ -100,9 +114,9 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("sql", SETTINGS)
-def test_no_setting_or_extension_can_be_changed(trace: Trace, secret: Path, sql: str) -> None:
+def test_no_setting_or_extension_can_be_changed(source: Trace, secret: Path, sql: str) -> None:
     with pytest.raises(QueryError):
-        query(trace, sql)
+        query(source, sql)
     assert [path.name for path in secret.parent.iterdir()] == ["secret.csv"]
 
 

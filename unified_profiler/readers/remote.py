@@ -1,0 +1,82 @@
+"""Runs at a url, which an engine reads: from a distributed file system, an object store, or this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.feather as feather
+
+from unified_profiler.engine import Engine, Events
+from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.clocks import CLOCKS, Clocks
+from unified_profiler.model.records import CycleRecord, Manifest
+from unified_profiler.model.run import MANIFEST, STEPS, Run
+from unified_profiler.model.schema import schema_of
+from unified_profiler.model.storage import parse_record
+from unified_profiler.model.trace import Trace
+
+
+def is_url(path: str) -> bool:
+    """Say whether a path has a scheme, such as `hdfs://`."""
+    return "://" in path
+
+
+def read_url(url: str, engine: Engine) -> Run:
+    """Read a run directory, or the one started last of a directory of runs. Events are read when they are asked for.
+
+    Raises:
+        TraceFormatError: There is no run, or one of its files is damaged.
+        EngineError: The engine cannot read there.
+    """
+    place = (unquote(url) if url.startswith("file://") else url).rstrip("/")
+    root, manifests = _found(place, engine)
+    traces = [
+        _trace(f"{root}/{folder}", cycle, engine) for folder, manifest in manifests.items() for cycle in manifest.cycles
+    ]
+    steps = [feather.read_table(pa.BufferReader(text)) for text in _sorted(engine.files(f"{root}/rank-*/{STEPS}"))]
+    run = Run(
+        url=root,
+        traces=tuple(sorted(traces, key=lambda trace: (trace.info.rank, trace.info.cycle))),
+        manifests={manifest.rank: manifest for manifest in manifests.values()},
+        steps=pa.concat_tables(steps) if steps else None,
+    )
+    for file, text in engine.files(f"{root}/{CLOCKS}*").items():
+        run = run.by_clocks(parse_record(file, text, Clocks))
+    return run
+
+
+def _found(place: str, engine: Engine) -> tuple[str, dict[str, Manifest]]:
+    """Return where the run is, and the manifests by the folders of their ranks."""
+    manifests = _manifests(engine.files(f"{place}/rank-*/{MANIFEST}"))
+    if manifests:
+        return place, {folder: manifest for (_, folder), manifest in manifests.items()}
+    manifests = _manifests(engine.files(f"{place}/*/rank-*/{MANIFEST}"))
+    if not manifests:
+        msg = (
+            f"{place} holds no run. Expected the url of a run directory, which has rank-NNNNN/{MANIFEST}, "
+            "or of a directory of runs."
+        )
+        raise TraceFormatError(msg)
+    newest, _ = max(manifests, key=lambda at: (manifests[at].started_ns, at))
+    return f"{place}/{newest}", {folder: manifest for (run, folder), manifest in manifests.items() if run == newest}
+
+
+def _manifests(files: Mapping[str, bytes]) -> dict[tuple[str, str], Manifest]:
+    """Return manifests by the names of their run and of the folder of their rank."""
+    return {PurePosixPath(file).parts[-3:-1]: parse_record(file, files[file], Manifest) for file in sorted(files)}  # type: ignore[misc]
+
+
+def _sorted(files: Mapping[str, bytes]) -> Sequence[bytes]:
+    return [files[file] for file in sorted(files)]
+
+
+def _trace(folder: str, cycle: CycleRecord, engine: Engine) -> Trace:
+    def load(columns: Sequence[str]) -> pa.Table:
+        sql = f"select {', '.join(columns)} from events order by id"  # noqa: S608  names of the event schema
+        return engine.run(sql, tables={"events": Events((trace,))}).cast(schema_of(columns))
+
+    trace = Trace(load, cycle.info, file=f"{folder}/{PurePosixPath(cycle.file).name}")
+    return trace
