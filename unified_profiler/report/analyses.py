@@ -10,6 +10,7 @@ from unified_profiler.engine import Source, traces_of
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
 from unified_profiler.report.counters import Counter, counters
+from unified_profiler.report.ranks import RankTable, rank_table
 from unified_profiler.report.spans import Spans
 from unified_profiler.report.step_times import StepTimes, step_times
 
@@ -37,6 +38,11 @@ class Analyses:
     def breakdown(self) -> Result:
         """`step_breakdown` of the run."""
         return step_breakdown(self.run)
+
+    @cached_property
+    def rank_table(self) -> RankTable | None:
+        """`rank_table` of the run; None for a single rank, which has nothing to be compared with."""
+        return rank_table(self.run) if len(self.run.ranks) > 1 else None
 
     @cached_property
     def steps(self) -> Sequence[StepTimes]:

@@ -15,10 +15,12 @@ from unified_profiler.model.nesting import Ints
 from unified_profiler.report.analyses import Analyses
 from unified_profiler.report.call_tree import call_tree
 from unified_profiler.report.counters import Counter
+from unified_profiler.report.rank_view import rank_view
 from unified_profiler.report.spans import Spans, sorts
 from unified_profiler.report.step_times import RECORD, StepTimes
 from unified_profiler.report.summary import span, summary_of
 from unified_profiler.report.texts import LANGUAGES, shortened, texts
+from unified_profiler.report.thinning import largest_of_stretches
 from unified_profiler.report.timeline import timelines
 
 GROUPINGS = ("name", "op", "shapes", "module")
@@ -51,7 +53,7 @@ def document(source: Source, *, language: str | None = None) -> dict[str, Any]:
     ranks = dict(itertools.islice(analyses.ranks.items(), MOST_RANKS))
     spans = {rank: one.spans for rank, one in ranks.items()}
     drawn = timelines(list(itertools.chain.from_iterable(spans.values())), origin_ns=origin)
-    breakdown = analyses.breakdown
+    breakdown, table = analyses.breakdown, analyses.rank_table
     return {
         "language": language,
         "texts": {name: texts(name) for name in LANGUAGES},
@@ -66,6 +68,7 @@ def document(source: Source, *, language: str | None = None) -> dict[str, Any]:
         "timelines": drawn.documents,
         "steps_without_timeline": drawn.left_out,
         "curves": [_curve(counter, origin) for counter in analyses.counters if counter.rank in ranks],
+        "ranks": None if table is None else {**_cut(rank_view(table)), "table": _table(table.ranks)},
     }
 
 
@@ -96,12 +99,7 @@ def _steps(steps: StepTimes, origin: int) -> dict[str, Any]:
 
 
 def _thinned_steps(steps: StepTimes) -> Ints:
-    rows = np.arange(len(steps.step))
-    if len(rows) <= MOST_STEPS:
-        return rows
-    stretch = rows * MOST_STEPS // len(rows)
-    order = np.lexsort((-steps.duration_ns, stretch))
-    slowest = order[np.flatnonzero(np.diff(stretch[order], prepend=-1))]
+    slowest = largest_of_stretches(steps.duration_ns, MOST_STEPS)
     return np.union1d(slowest, np.flatnonzero(steps.phase == RECORD)[:MOST_STEPS])
 
 

@@ -10,8 +10,6 @@ from unified_profiler.report.texts import told
 
 SLOW = 1.5
 """A step that took so many times the median is worth a sentence."""
-UNEQUAL = 1.1
-"""So is a rank whose steps take so many times those of the fastest."""
 
 
 def findings(summary: Summary, operators: Result) -> tuple[Statement, ...]:
@@ -21,7 +19,7 @@ def findings(summary: Summary, operators: Result) -> tuple[Statement, ...]:
         summary: The summary, so far without them.
         operators: All operators, of which the summary has the first only.
     """
-    found = [*_step(summary), *_parts(summary), *_category(summary), *_operator(operators), *_ranks(summary)]
+    found = [*_step(summary), *_parts(summary), *_category(summary), *_operator(operators)]
     found += [*_slow_step(summary), *_memory(summary)]
     return tuple(statement.model_copy(update={"text": told("finding", statement)}) for statement in found)
 
@@ -76,16 +74,6 @@ def _operator(operators: Result) -> Iterator[Statement]:
         row = operators.rows[0]
         code, share = "operator", row.self_cpu_share
     yield _say(code, name=row.name, self_share=share, call_count=row.call_count)
-
-
-def _ranks(summary: Summary) -> Iterator[Statement]:
-    timed = [rank for rank in summary.ranks if rank.recorded_step_ns]
-    if len(timed) < 2:
-        return
-    fastest, *_, slowest = sorted(timed, key=lambda rank: rank.recorded_step_ns or 0)
-    ratio = (slowest.recorded_step_ns or 0) / (fastest.recorded_step_ns or 1)
-    if ratio >= UNEQUAL:
-        yield _say("ranks", rank=slowest.rank, other=fastest.rank, slower_ratio=ratio)
 
 
 def _slow_step(summary: Summary) -> Iterator[Statement]:

@@ -16,7 +16,9 @@ import msgspec
 from unified_profiler.engine import Source
 from unified_profiler.model.storage import write_text
 from unified_profiler.report.document import document
-from unified_profiler.report.texts import say, texts
+from unified_profiler.report.records import Summary
+from unified_profiler.report.sections import Sections
+from unified_profiler.report.texts import texts
 
 SCRIPTS = (
     "texts.js",
@@ -30,10 +32,13 @@ SCRIPTS = (
     "figure_parts.js",
     "step_figures.js",
     "figures.js",
+    "rank_figures.js",
     "hardware.js",
     "overview.js",
     "sections.js",
     "timeline.js",
+    "ranks.js",
+    "pages.js",
     "report.js",
 )
 """In the order in which they are loaded: each may use those before it."""
@@ -63,11 +68,7 @@ def page(source: Source, *, language: str | None = None) -> str:
         document=_packed(msgspec.json.encode(content)),
         plotly=_plotly(),
         texts=texts(first),
-        headline={
-            "title": summary["run"],
-            "notices": [_told("notice", statement, first) for statement in summary["notices"]],
-            "findings": [_told("finding", statement, first) for statement in summary["findings"]],
-        },
+        headline=Sections(Summary.model_validate(summary), language=first),
     )
     return text
 
@@ -76,11 +77,6 @@ def asset(name: str, *, package: str = "unified_profiler.report") -> str:
     """Return a style, script or template that ships in the assets of a package."""
     folder = resources.files(package) / "assets"
     return (folder / name).read_text(encoding="utf-8")
-
-
-def _told(kind: str, statement: dict[str, Any], language: str) -> dict[str, str]:
-    text = say(f"{kind}.{statement['code']}", statement["values"], language=language)
-    return {"level": statement["level"], "text": text}
 
 
 def _template() -> Any:

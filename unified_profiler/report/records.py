@@ -112,6 +112,8 @@ class Summary(Record):
     """What to know before trusting the numbers: what failed, what is missing."""
     findings: tuple[Statement, ...] = ()
     """Where the time went, in words."""
+    ranks_verdict: tuple[Statement, ...] = ()
+    """Which ranks are slow and why, or that none is, as `rank_table` says; empty for a single rank."""
     step_parts: StepParts = StepParts()
     regions: tuple[RegionSummary, ...] = ()
     categories: tuple[dict[str, Any], ...] = ()

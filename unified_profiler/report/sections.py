@@ -9,10 +9,12 @@ from typing import Any
 
 from unified_profiler.model.records import Record
 from unified_profiler.report.records import CounterSummary, Summary
-from unified_profiler.report.texts import show, shown_amount, texts, told
+from unified_profiler.report.texts import say, show, shown_amount, texts, told
 
 MOST_ROWS = 20
 """Rows of each table."""
+MOST_SLOW = 3
+"""Slow ranks that are told of; the page about ranks has all."""
 
 _RANKS = ("rank", "host", "step_count", "recorded_step_count", "recorded_step_ns", "overhead_ratio", "failure_count")
 _PARTS = ("op_ns", "collective_ns", "copy_ns", "uncovered_ns")
@@ -82,8 +84,9 @@ class Sections:
         ]
 
     def findings(self) -> list[str]:
-        """Return where the time went, in sentences."""
-        return [told("finding", finding, language=self._language) for finding in self._summary.findings]
+        """Return where the time went, in sentences, and which ranks are slow."""
+        said = [told("finding", finding, language=self._language) for finding in self._summary.findings]
+        return [*said, *self._verdict()]
 
     def tables(self) -> Iterator[Section]:
         """Give a table for each question that the run answers."""
@@ -97,6 +100,16 @@ class Sections:
         yield from self._section("api_calls", _API_CALLS, summary.api_calls)
         yield from self._section("hardware", _COUNTERS[not several :], [self._counter(c) for c in summary.hardware])
         yield from self._section("ranks", _RANKS, _rows(summary.ranks) if several else ())
+
+    def _verdict(self) -> Iterator[str]:
+        """Give the sentences about the slowest ranks; a warning begins those about another one."""
+        slow = 0
+        for statement in self._summary.ranks_verdict:
+            slow += statement.level == "warning"
+            if slow <= MOST_SLOW:
+                yield told("ranks", statement, language=self._language)
+        if slow > MOST_SLOW:
+            yield say("summary.more_slow", {"more_count": slow - MOST_SLOW}, language=self._language)
 
     def _parts(self) -> list[dict[str, Any]]:
         parts = self._summary.step_parts

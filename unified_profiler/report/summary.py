@@ -63,6 +63,7 @@ def summary_of(analyses: Analyses) -> Summary:
         world_size=_world_size(run),
         event_count=sum(trace.info.event_count for trace in run.traces),
         ranks=ranks,
+        ranks_verdict=() if analyses.rank_table is None else analyses.rank_table.verdict,
         steps=_steps(ranks, analyses.steps),
         step_parts=_parts(breakdown),
         regions=tuple(_regions(breakdown)),

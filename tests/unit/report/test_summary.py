@@ -8,7 +8,9 @@ import pytest
 
 import unified_profiler as up
 from unified_profiler.analysis import api_table, op_table, step_breakdown
+from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.run import Run
+from unified_profiler.report.ranks import rank_table
 from unified_profiler.report.summary import write_json
 from unified_profiler.testing import FakeBackend, TraceBuilder
 
@@ -116,9 +118,19 @@ def test_a_cost_is_told_only_where_steps_show_it(unrecorded: list[int], recorded
     assert code in codes(up.summarise(prof.run).findings)
 
 
-def test_a_slower_rank_and_its_factor_are_told(two_ranks: up.Run) -> None:
-    (finding,) = [found for found in up.summarise(two_ranks).findings if found.code == "ranks"]
-    assert finding.values == {"rank": 1, "other": 0, "slower_ratio": 2.0}
+def test_the_verdict_about_the_ranks_is_that_of_the_rank_table(two_ranks: up.Run) -> None:
+    verdict = up.summarise(two_ranks).ranks_verdict
+    assert verdict == rank_table(two_ranks).verdict
+    assert codes(verdict) == ["too_few"]
+
+
+def test_a_single_rank_has_no_verdict(trace: up.Trace) -> None:
+    assert up.summarise(trace).ranks_verdict == ()
+
+
+def test_the_same_rank_twice_is_refused(make_trace: Any) -> None:
+    with pytest.raises(TraceFormatError, match="2 traces say that they are cycle 0 of rank 1"):
+        up.summarise(Run(traces=[make_trace(rank=rank) for rank in (0, 1, 1)]))
 
 
 def test_on_a_gpu_the_device_is_what_counts() -> None:

@@ -55,15 +55,19 @@
       if (more > 0) this.numbers.append(up.element('p', {class: 'note'}, up.text('ui.chart.more_rows', {left_count: more})));
     }
 
+    /** Draw it, if it is on the page that is shown: elsewhere nothing has a size. */
     draw() {
-      this.drawn = true;
-      if (!this.made || !plotly) return;
+      this.drawn = isShown(this);
+      if (!this.drawn || !plotly) return;
+      this.width = this.host.clientWidth;
       const {data, layout, height, onclick} = this.made;
       plotly.react(this.plot, data, withStyle(layout, height), CONFIG);
       this.plot.removeAllListeners('plotly_click');
       if (onclick) this.plot.on('plotly_click', ({points}) => onclick(points[0].customdata));
     }
   }
+
+  const isShown = ({host}) => host.getClientRects().length > 0;
 
   /** A layout in the colours and letters of the page. */
   function withStyle(layout, height) {
@@ -104,14 +108,23 @@
   async function drawCharts() {
     const inView = ({host}) => { const {top, bottom} = host.getBoundingClientRect(); return bottom > 0 && top < innerHeight; };
     for (;;) {
-      const waiting = charts.filter(chart => !chart.drawn && chart.made);
+      const waiting = charts.filter(chart => !chart.drawn && isShown(chart));
       if (!waiting.length) { finished = true; return; }
       (waiting.find(inView) ?? waiting[0]).draw();
       await pause();
     }
   }
 
+  /** After another page was turned to: draw what was not drawn yet, or not for this width. */
+  function showCharts() {
+    if (!finished) return;
+    for (const chart of charts.filter(isShown)) {
+      if (!chart.drawn) chart.draw();
+      else if (chart.width !== chart.host.clientWidth) plotly?.Plots.resize(chart.plot);
+    }
+  }
+
   const refreshCharts = () => charts.forEach(chart => chart.refresh());
 
-  Object.assign(up, {Chart, label, loadPlotly, drawCharts, refreshCharts});
+  Object.assign(up, {Chart, label, loadPlotly, drawCharts, refreshCharts, showCharts});
 })(window.unifiedProfilerReport ??= {});

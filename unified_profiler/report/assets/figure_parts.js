@@ -15,6 +15,16 @@
   const rankName = rank => up.text('ui.rank_number', {rank});
   const stepName = step => up.text('ui.step_number', {step});
 
+  /** The places on an axis that get a label: every few, and in any case what is marked, with room around it. */
+  function ticked(rows, most) {
+    const every = Math.ceil(rows.length / most);
+    const marked = rows.flatMap((row, at) => (row.marked ? [at] : []));
+    const crowded = at => marked.some(place => Math.abs(place - at) < every);
+    return [...rows.keys()].filter(at => rows[at].marked || (at % every === 0 && !crowded(at)));
+  }
+
+  const named = ({marked}, name) => (marked ? `<b>${name} ◂</b>` : name);
+
   /** [key, value] pairs as a map from each key to its values. */
   function grouped(pairs) {
     const groups = new Map();
@@ -25,5 +35,5 @@
     return groups;
   }
 
-  Object.assign(up, {figureParts: {PHASES, hover, scaledBy, largest, least, mean, grouped}, figures: {}, rankName, stepName});
+  Object.assign(up, {figureParts: {PHASES, hover, scaledBy, largest, least, mean, grouped, ticked, named}, figures: {}, rankName, stepName});
 })(window.unifiedProfilerReport ??= {});

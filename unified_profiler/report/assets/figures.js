@@ -3,22 +3,22 @@
 (up => {
   const HORIZONTAL = 24;        // steps that get a line each
   const MOST_STACKS = 150;      // stacked bars; more steps are drawn as means of a few
-  const {PHASES, hover, scaledBy, largest, least, mean, grouped} = up.figureParts;
-  const {rankName, stepName} = up;
+  const {hover, scaledBy, largest, least, mean, grouped} = up.figureParts;
+  const {stepName} = up;
 
   /** Where each recorded step of a rank went; of very many, the mean of each few that follow each other. */
   function stepParts(document, rank, onclick) {
     const column = name => document.breakdown.columns.indexOf(name);
-    const keys = Object.keys(up.PARTS);
+    const keys = up.STEP_PARTS;
     const rows = document.breakdown.rows.filter(row => row[column('rank')] === rank)
       .map(row => Object.fromEntries(['step', 'wall_ns', ...keys].map(key => [key, row[column(key)]])));
     if (!rows.length) return null;
     const present = keys.filter(key => rows.some(row => row[key]));
     const wall = rows.reduce((sum, row) => sum + row.wall_ns, 0) || 1;
     const shares = present.map(key => `${up.text(`part.${key}`)} ${up.share(rows.reduce((sum, row) => sum + row[key], 0) / wall)}`);
-    const drawn = meansOf(rows, MOST_STACKS, ['wall_ns', ...keys]);
+    const drawn = meansOf(rows, MOST_STACKS, ['wall_ns', ...keys]).map(row => ({...row, about: {rank, step: row.step}}));
     return {
-      ...partBars(drawn, present, rank), title: up.text('ui.parts.chart'), onclick,
+      ...partBars(drawn, present, up.text('ui.step')), title: up.text('ui.parts.chart'), onclick,
       sentence: up.text('ui.parts.sentence', {shares: shares.join(up.text('ui.list_separator'))}),
       table: {
         headings: [up.text('ui.step'), up.text('column.wall_ns'), ...present.map(key => up.text(`part.${key}`))],
@@ -34,12 +34,17 @@
       const stretch = rows.slice(at * size, (at + 1) * size);
       const means = Object.fromEntries(keys.map(key => [key, mean(stretch.map(row => row[key]))]));
       const name = size === 1 ? stepName(stretch[0].step) : up.text('ui.steps_range', {first: stretch[0].step, last: stretch.at(-1).step});
-      return {...means, step: stretch[0].step, name};
+      return {...means, step: stretch[0].step, label: String(stretch[0].step), name};
     });
   }
 
-  /** A few steps lie below each other, many stand side by side. */
-  function partBars(rows, keys, rank) {
+  /**
+   * Stacked bars: a few lie below each other, many stand side by side.
+   * @param {object[]} rows  each with a `name`, a short `label`, `wall_ns`, the parts; perhaps `marked`, and `about`
+   *   for what a click on it tells
+   * @param {string} title  what the rows are
+   */
+  function partBars(rows, keys, title) {
     const unit = up.durationUnit(largest(rows.map(row => row.wall_ns)));
     const horizontal = rows.length <= HORIZONTAL;
     const positions = rows.map((_, at) => at);
@@ -50,17 +55,17 @@
         type: 'bar', name: up.text(`part.${key}`), orientation: horizontal ? 'h' : 'v',
         x: horizontal ? values : positions, y: horizontal ? positions : values,
         text: rows.map(row => `${row.name} · ${told(row, key)}`),
-        textposition: 'none', hovertemplate: hover, customdata: rows.map(({step}) => ({rank, step})), showlegend: true,
-        marker: {color: up.PARTS[key], pattern: key === 'uncovered_ns' ? up.HATCHED : {}},
+        textposition: 'none', hovertemplate: hover, customdata: rows.map(({about}) => about), showlegend: true,
+        marker: {color: up.PARTS[key], pattern: up.PART_PATTERNS[key] ?? {}},
       };
     });
     const measured = {title: unit.name, rangemode: 'tozero'};
-    const ticked = positions.filter(at => horizontal || at % Math.ceil(rows.length / 12) === 0);
-    const named = at => (horizontal ? rows[at].name : String(rows[at].step));
-    const steps = {tickvals: ticked, ticktext: ticked.map(named), showgrid: false, zeroline: false};
+    const ticked = horizontal ? positions : up.figureParts.ticked(rows, 12);
+    const ticktext = ticked.map(at => up.figureParts.named(rows[at], horizontal ? rows[at].name : rows[at].label));
+    const labels = {tickvals: ticked, ticktext, showgrid: false, zeroline: false};
     const layout = horizontal
-      ? {xaxis: measured, yaxis: {...steps, autorange: 'reversed'}}
-      : {bargap: 0, xaxis: {...steps, title: up.text('ui.step')}, yaxis: measured};
+      ? {xaxis: measured, yaxis: {...labels, autorange: 'reversed'}}
+      : {bargap: rows.length > 80 ? 0 : 0.15, xaxis: {...labels, title}, yaxis: measured};
     return {data, layout, height: horizontal ? 110 + rows.length * 26 : 300};
   }
 
@@ -126,34 +131,6 @@
     });
   }
 
-  /** The step times of the ranks beside each other. */
-  function rankTimes(document) {
-    const ranks = document.summary.ranks.filter(rank => rank.recorded_step_ns || rank.unrecorded_step_ns);
-    if (ranks.length < 2) return null;
-    const keys = ['recorded_step_ns', 'unrecorded_step_ns'].filter(key => ranks.some(rank => rank[key]));
-    const unit = up.durationUnit(largest(ranks.flatMap(rank => keys.map(key => rank[key] ?? 0))));
-    const colours = {recorded_step_ns: PHASES[2].colour, unrecorded_step_ns: PHASES[0].colour};
-    const told = (rank, key) => `${up.text(`column.${key}`)} ${up.show(key, rank[key])}`;
-    const data = keys.map(key => ({
-      type: 'bar', name: up.text(`column.${key}`), hovertemplate: hover, textposition: 'none',
-      x: ranks.map(({rank}) => rank), y: ranks.map(rank => (rank[key] ?? 0) / unit.size),
-      text: ranks.map(rank => `${up.label(`${rankName(rank.rank)} · ${rank.host}`)}<br>${told(rank, key)}`),
-      marker: {color: colours[key], pattern: {shape: key === 'unrecorded_step_ns' ? '/' : '', size: 6}},
-    }));
-    const times = ranks.map(rank => rank[keys[0]]).filter(Boolean);
-    return {
-      title: up.text('ui.ranks.chart'), data, height: 280,
-      sentence: up.text('ui.ranks.sentence', {fastest_ns: least(times), slowest_ns: largest(times)}),
-      layout: {
-        barmode: 'group', yaxis: {title: unit.name, rangemode: 'tozero'},
-        xaxis: {title: up.text('ui.rank'), tickformat: 'd', dtick: ranks.length < 30 ? 1 : undefined},
-      },
-      table: {
-        headings: [up.text('ui.rank'), ...keys.map(key => up.text(`column.${key}`))],
-        rows: ranks.map(rank => [String(rank.rank), ...keys.map(key => up.show(key, rank[key]))]),
-      },
-    };
-  }
-
-  Object.assign(up.figures, {stepParts, categories, regions, rankTimes});
+  Object.assign(up.figures, {stepParts, categories, regions});
+  up.figureParts.partBars = partBars;
 })(window.unifiedProfilerReport ??= {});

@@ -1,15 +1,16 @@
 'use strict';
 /* The first screen: what ran, what to know before trusting it, and where the time went. */
 (up => {
-  const PARTS = ['op_ns', 'collective_ns', 'copy_ns', 'uncovered_ns'];
+  const MOST_SLOW = 3;          // slow ranks on the first screen; the page about ranks has all
 
   function drawOverview({summary}) {
     const title = summary.run || up.text('ui.overview.unnamed');
     up.byId('overview-title').replaceChildren(up.element('bdi', {}, up.visible(title, 120)));
     document.title = `${up.visible(title, 120)} · unified_profiler`;
+    up.byId('to-ranks').hidden = !summary.ranks_verdict.length;
     drawCommand(summary.command);
-    drawStatements('notices', 'notice', summary.notices);
-    drawStatements('findings', 'finding', summary.findings);
+    up.byId('notices').replaceChildren(...summary.notices.map(notice => noticeItem('notice', notice)));
+    up.byId('findings').replaceChildren(...findings(summary));
     up.byId('figures').replaceChildren(...keyFigures(summary));
     up.byId('facts').replaceChildren(...facts(summary));
     drawParts(summary.step_parts);
@@ -24,17 +25,44 @@
     host.replaceChildren(prompt, up.element('bdi', {title: up.visible(whole, 2000)}, up.visible(whole, 400)));
   }
 
-  function drawStatements(id, kind, statements) {
-    const items = statements.map(statement => {
-      const item = up.element('li', {'data-code': statement.code, 'data-level': statement.level ?? 'info'});
-      const said = up.element('span');
-      up.writeStatement(said, kind, statement);
-      if (kind === 'notice') item.append(up.element('strong', {class: 'level'}, up.text(`ui.level.${statement.level}`)));
-      item.append(said);
-      return item;
-    });
-    up.byId(id).replaceChildren(...items);
-    if (kind === 'finding' && !items.length) up.byId(id).append(up.element('li', {}, up.text('ui.overview.no_findings')));
+  /** A notice in a list, with its level in front. */
+  function noticeItem(kind, notice) {
+    const level = up.element('strong', {class: 'level'}, up.text(`ui.level.${notice.level}`));
+    return up.element('li', {'data-code': notice.code, 'data-level': notice.level}, level, said(kind, notice));
+  }
+
+  /** What is said of one thing, in a list. */
+  function findingItem(kind, statements) {
+    const sentences = statements.flatMap((statement, at) => [at ? up.text('ui.sentence_separator') : '', said(kind, statement)]);
+    return up.element('li', {'data-code': statements[0].code}, ...sentences);
+  }
+
+  function said(kind, statement) {
+    const made = up.element('span');
+    up.writeStatement(made, kind, statement);
+    return made;
+  }
+
+  /** Where the time went, and of the slowest ranks the fact and its cause. */
+  function findings({findings, ranks_verdict}) {
+    const slow = up.paragraphs(ranks_verdict);
+    const items = [
+      ...findings.map(finding => findingItem('finding', [finding])),
+      ...slow.slice(0, MOST_SLOW).map(statements => findingItem('ranks', statements.slice(0, 2))),
+    ];
+    const more = {more_count: slow.length - MOST_SLOW};
+    if (more.more_count > 0) items.push(up.element('li', {}, up.text('summary.more_slow', more)));
+    return items.length ? items : [up.element('li', {}, up.text('ui.overview.no_findings'))];
+  }
+
+  /** Statements as paragraphs; a warning begins one. */
+  function paragraphs(statements) {
+    const found = [];
+    for (const statement of statements) {
+      if (statement.level === 'warning' || !found.length) found.push([]);
+      found.at(-1).push(statement);
+    }
+    return found;
   }
 
   /** The few numbers to look at first; those that nobody measured are left out. */
@@ -48,6 +76,11 @@
       ['steps', steps.count ? recorded : null, up.text('ui.figures.steps_note')],
       ['duration', duration_ns && up.duration(duration_ns, 1), up.text('ui.figures.events', {event_count})],
     ];
+    return figureElements(figures);
+  }
+
+  /** [key, value, note] as parts of a list; those without a value are left out. */
+  function figureElements(figures) {
     return figures.filter(([, value]) => value).map(([key, value, note]) => up.element('div', {'data-figure': key},
       up.element('dt', {}, up.text(`ui.figures.${key}`)),
       up.element('dd', {class: 'value'}, value),
@@ -74,7 +107,7 @@
 
   /** All recorded steps together, as one bar. */
   function drawParts(parts) {
-    const shares = PARTS.map(key => ({key, share: parts[key] / (parts.wall_ns || 1)})).filter(({share}) => share > 0);
+    const shares = up.STEP_PARTS.map(key => ({key, share: parts[key] / (parts.wall_ns || 1)})).filter(({share}) => share > 0);
     const host = up.byId('overview-parts');
     host.hidden = !shares.length;
     const told = shares.map(({key, share}) => `${up.text(`part.${key}`)} ${up.share(share)}`);
@@ -94,5 +127,5 @@
     return up.element('li', {}, dot, text);
   }
 
-  Object.assign(up, {drawOverview});
+  Object.assign(up, {drawOverview, noticeItem, said, paragraphs, figureElements});
 })(window.unifiedProfilerReport ??= {});

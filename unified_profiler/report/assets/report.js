@@ -44,7 +44,6 @@
 
   /** Set up the sections there is something for; the others go, with their links. */
   function build(data) {
-    const several = data.summary.ranks.length > 1;
     redraw(() => up.drawOverview(data));
     const timeline = when(data.timelines.some(hasSlices), 'timeline', () => up.timelineSection(data));
     if (timeline) redraws.push(timeline.draw);
@@ -52,7 +51,7 @@
       ['operators', true, up.operatorsSection],
       ['flame', data.flames.some(hasSlices), up.flameSection],
       ['api', data.api.length, up.apiSection],
-      ['ranks', several, up.ranksSection],
+      ['ranks', data.ranks, up.ranksPage],
     ]) {
       const draw = when(there, id, () => section(data));
       if (draw) redraws.push(draw);
@@ -60,6 +59,7 @@
     buildCharts(data, timeline?.choose);
     settings();
     followSections();
+    up.followAddress();
   }
 
   const hasSlices = ({slices}) => slices.start.length > 0;
@@ -96,7 +96,6 @@
         rank.draws(new up.Chart(up.byId(chart.id), () => up.hardwareFigure(data, chart, rank.chosen())));
       }
     });
-    if (up.byId('ranks')) new up.Chart(up.byId('ranks-chart'), () => figures.rankTimes(data));
   }
 
   /** The select of a rank above charts, and the charts that follow it. */

@@ -7,18 +7,20 @@
     'self_share', 'self_ns', 'total_ns', 'mean_ns', 'min_ns', 'max_ns', 'call_count', 'self_device_share', 'self_device_ns',
     'device_ns', 'device_average_ns', 'self_cpu_bytes', 'cpu_bytes', 'self_device_bytes', 'device_bytes', 'flops',
   ];
-  const KINDS = {name: 'name', op: 'name', module: 'name', host: 'name', input_shapes: 'name', framework: 'text', category: 'category'};
+  const KINDS = {name: 'name', op: 'name', module: 'name', host: 'name', input_shapes: 'name', framework: 'text', category: 'category', ended: 'text'};
 
   const kindOf = key => KINDS[key] ?? (key.endsWith('_share') ? 'share' : 'number');
+
+  /** A column of a table, by its key and its position in the rows. */
+  const columnOf = (key, index) => ({
+    key, index, kind: kindOf(key), title: up.text(`column.${key}`), hint: up.has(`hint.${key}`) ? up.text(`hint.${key}`) : null,
+  });
 
   /** The columns to show: keys first, then those which say anything; on a phone numbers before words. */
   function columnsOf(table, keys) {
     const others = up.isNarrow() ? [...ORDER.filter(key => !KINDS[key]), ...ORDER.filter(key => KINDS[key])] : ORDER;
     const present = [...keys, ...others].filter(key => table.columns.includes(key));
-    const columns = present.map(key => ({
-      key, index: table.columns.indexOf(key), kind: kindOf(key), title: up.text(`column.${key}`),
-      hint: up.has(`hint.${key}`) ? up.text(`hint.${key}`) : null,
-    }));
+    const columns = present.map(key => columnOf(key, table.columns.indexOf(key)));
     return columns.filter(({key, index}) => keys.includes(key) || key === 'call_count' || up.saysAnything(table.rows, index));
   }
 
@@ -70,22 +72,6 @@
   }
 
   const apiSection = ({api}) => tableSection('api', () => ({tables: api, keys: ['name']}), ['self_ns', 'total_ns']);
-
-  function ranksSection({summary}) {
-    const table = new up.DataTable(up.byId('ranks-table'));
-    const keys = [
-      'rank', 'host', 'pid', 'step_count', 'recorded_step_count', 'unrecorded_step_ns', 'recorded_step_ns', 'overhead_ratio',
-      'event_count', 'failure_count', 'ended',
-    ];
-    const draw = () => {
-      const kind = key => (key === 'ended' ? 'text' : kindOf(key));
-      const columns = keys.map((key, index) => ({key, index, kind: kind(key), title: up.text(`column.${key}`)}));
-      const rows = summary.ranks.map(rank => keys.map(key => (key === 'ended' ? up.text(rank.ended ? 'ui.yes' : 'ui.no') : rank[key])));
-      table.setData(columns, rows, {key: 'rank', descending: false});
-    };
-    draw();
-    return draw;
-  }
 
   /** What both canvases have: search, reset, the chosen slice in words, the legend, what was left out. */
   function slicesSection(id, document, on) {
@@ -165,5 +151,5 @@
     return () => { draw(); section.refresh(); };
   }
 
-  Object.assign(up, {operatorsSection, apiSection, ranksSection, flameSection, slicesSection, rankOptions, chosenRank, decoder});
+  Object.assign(up, {operatorsSection, apiSection, flameSection, slicesSection, rankOptions, chosenRank, decoder, columnOf});
 })(window.unifiedProfilerReport ??= {});

@@ -1,0 +1,29 @@
+'use strict';
+/* Which page of the file is shown: the one that the address names (#ranks), else the report itself. */
+(up => {
+  const root = document.documentElement;
+
+  function followAddress() {
+    addEventListener('hashchange', () => turn(true));
+    turn(false);
+  }
+
+  /** Turn to the page that holds what the address names; what is on no page, as the main part, is on this one. */
+  function turn(moveFocus) {
+    const target = up.byId(decodeURIComponent(location.hash.slice(1)));
+    const section = target?.closest('main > section');
+    const page = section?.classList.contains('page') ? section.id : '';
+    if ((target && !section) || page === (root.dataset.page ?? '')) return;
+    if (page) root.dataset.page = page; else delete root.dataset.page;
+    for (const link of document.querySelectorAll('.top nav a')) {
+      if (link.hash !== `#${page}`) { link.removeAttribute('aria-current'); continue; }
+      link.setAttribute('aria-current', 'page');
+      link.scrollIntoView({inline: 'nearest', block: 'nearest'});
+    }
+    if (page || !target) scrollTo({top: 0, behavior: 'instant'}); else target.scrollIntoView({behavior: 'instant'});
+    if (moveFocus && section) { section.tabIndex = -1; section.focus({preventScroll: true}); }
+    up.showCharts();
+  }
+
+  up.followAddress = followAddress;
+})(window.unifiedProfilerReport ??= {});
