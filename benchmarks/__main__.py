@@ -23,6 +23,7 @@ ALL = (
     "normalising",
     "reporting",
     "comparing",
+    "gating",
     "calling",
     "in_tensorflow",
     "in_mindspore",

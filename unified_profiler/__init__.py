@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from unified_profiler.comparison import Diff, diff
     from unified_profiler.errors import UnifiedProfilerError
     from unified_profiler.export import write_api_calls
+    from unified_profiler.gating import Gate, Verdict, gate
     from unified_profiler.model.api_names import api_name
     from unified_profiler.model.run import Run
     from unified_profiler.model.trace import Trace
@@ -27,14 +28,17 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Diff": "comparison",
+    "Gate": "gating",
     "Profiler": "profiler",
     "Run": "model.run",
     "Summary": "report",
     "Trace": "model.trace",
     "UnifiedProfilerError": "errors",
+    "Verdict": "gating",
     "api_name": "model.api_names",
     "api_table": "analysis",
     "diff": "comparison",
+    "gate": "gating",
     "op_table": "analysis",
     "query": "analysis",
     "read": "readers",
@@ -48,6 +52,7 @@ _HOMES = {
 
 __all__ = [
     "Diff",
+    "Gate",
     "Phase",
     "Profiler",
     "Run",
@@ -56,10 +61,12 @@ __all__ = [
     "Summary",
     "Trace",
     "UnifiedProfilerError",
+    "Verdict",
     "__version__",
     "api_name",
     "api_table",
     "diff",
+    "gate",
     "op_table",
     "query",
     "read",

@@ -6,6 +6,7 @@ import unified_profiler
 
 PUBLIC = [
     "Diff",
+    "Gate",
     "Phase",
     "Profiler",
     "Run",
@@ -14,10 +15,12 @@ PUBLIC = [
     "Summary",
     "Trace",
     "UnifiedProfilerError",
+    "Verdict",
     "__version__",
     "api_name",
     "api_table",
     "diff",
+    "gate",
     "op_table",
     "query",
     "read",

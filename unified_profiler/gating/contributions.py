@@ -1,0 +1,139 @@
+"""What makes up a change, by `diff`; and whether it looks like a slower machine rather than a slower program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
+
+import numpy as np
+
+from unified_profiler.comparison import Diff, diff
+from unified_profiler.comparison.noise import SMALLEST_SHARE
+from unified_profiler.comparison.records import DiffRow
+from unified_profiler.comparison.text import label
+from unified_profiler.errors import ConfigurationError
+from unified_profiler.gating.metrics import Metric
+from unified_profiler.gating.records import Contribution
+from unified_profiler.gating.series import Sample
+from unified_profiler.model.run import Run
+from unified_profiler.report.texts import texts
+
+MOST = 10
+_FEWEST_ROWS = 5
+_KINDS: dict[str, Literal["region", "api"]] = {"region": "region", "api": "api"}
+
+
+@dataclass(frozen=True)
+class Sides:
+    """All runs of both sides, as `diff` takes them."""
+
+    baseline: Sequence[Run]
+    candidate: Sequence[Run]
+    threshold: float
+
+    def diff(self, by: str | None = None) -> Diff | None:
+        """Compare all runs of one side with all of the other; None if there is nothing recorded to compare."""
+        sides = (Run(traces=tuple(chain.from_iterable(run.traces for run in runs))) for runs in self._both)
+        try:
+            return diff(*sides, by=by, threshold=self.threshold)
+        except ConfigurationError:
+            return None
+
+    @property
+    def _both(self) -> tuple[Sequence[Run], Sequence[Run]]:
+        return self.baseline, self.candidate
+
+
+def contributions(metric: Metric, sides: Sides) -> tuple[Contribution, ...]:
+    """Return what takes longer in the candidate, the largest first."""
+    if metric.kind == "memory":
+        return ()
+    found = sides.diff(metric.by)
+    if found is None and metric.kind == "step":
+        found = sides.diff("region")
+    if found is None:
+        return ()
+    rows = [row for row in _chosen(metric, found) if row.difference_ns > 0]
+    everything = sum(row.difference_ns for row in rows)
+    rows.sort(key=lambda row: -row.difference_ns)
+    return tuple(_contribution(row, found.by, everything) for row in rows[:MOST])
+
+
+def rank_contributions(baseline: Sample, candidate: Sample) -> tuple[Contribution, ...]:
+    """Return the ranks whose own steps take longer, where there are several; the others wait for them."""
+    before, after = (_middles(side) for side in (baseline, candidate))
+    slower = {rank: after[rank] - before[rank] for rank in before if after.get(rank, 0.0) > before[rank]}
+    everything = sum(slower.values())
+    found = [
+        Contribution(
+            kind="rank",
+            name=str(rank),
+            baseline_ns=before[rank],
+            candidate_ns=after[rank],
+            difference_ns=more,
+            share=more / everything,
+        )
+        for rank, more in sorted(slower.items(), key=lambda each: -each[1])
+    ]
+    return tuple(found[:MOST]) if len(before) > 1 else ()
+
+
+def excess(estimate: float, sides: Sides) -> float | None:
+    """Return how much slower the candidate is beyond what a slower machine explains, as a logarithm.
+
+    A slower machine makes each call of most operators slower alike. None if too few operators are known to tell.
+    """
+    found = sides.diff()
+    if found is None or found.total.ratio is None:
+        return None
+    step_ns = max(_time(found.total), 1.0)
+    rows = [row for row in _leaves(found.rows) if row.ratio and _time(row) > SMALLEST_SHARE * step_ns]
+    if len(rows) < _FEWEST_ROWS:
+        return None
+    machine = float(np.median([_per_call(row) for row in rows]))
+    return min(estimate, float(np.log(found.total.ratio))) - machine
+
+
+def _per_call(row: DiffRow) -> float:
+    """Return the logarithm of the ratio of the times of a call."""
+    before, after = (0.0 if side is None else side.call_count for side in (row.baseline, row.candidate))
+    return float(np.log(row.ratio or 1.0)) - (float(np.log(after / before)) if before and after else 0.0)
+
+
+def _chosen(metric: Metric, found: Diff) -> Iterator[DiffRow]:
+    """Give the rows that make up a metric: all of a step's, of a canonical operator its kernels."""
+    for row in _leaves(found.rows):
+        if metric.kind != "op":
+            yield row
+        elif row.name == metric.row:
+            yield from row.rows if metric.by != "name" and row.rows else [row]
+
+
+def _leaves(rows: Sequence[DiffRow]) -> Iterator[DiffRow]:
+    for row in rows:
+        yield from _leaves(row.rows) if row.kind == "group" else [row]
+
+
+def _time(row: DiffRow) -> float:
+    return max(side.time_ns for side in (row.baseline, row.candidate) if side is not None)
+
+
+def _contribution(row: DiffRow, by: str, everything: float) -> Contribution:
+    before, after = (0.0 if side is None else side.time_ns for side in (row.baseline, row.candidate))
+    return Contribution(
+        kind=_KINDS.get(by, "operator"),
+        name=label(row, texts("en")),
+        baseline_ns=before,
+        candidate_ns=after,
+        difference_ns=row.difference_ns,
+        share=row.difference_ns / everything,
+        differs=row.differs,
+    )
+
+
+def _middles(side: Sample) -> dict[int, float]:
+    ranks = sorted({rank for run in side.by_rank for rank in run})
+    values = {rank: np.concatenate([run[rank] for run in side.by_rank if rank in run]) for rank in ranks}
+    return {rank: float(np.median(each)) for rank, each in values.items() if len(each)}
