@@ -80,10 +80,11 @@ def rank_contributions(baseline: Sample, candidate: Sample) -> tuple[Contributio
     return tuple(found[:MOST]) if len(before) > 1 else ()
 
 
-def excess(estimate: float, sides: Sides) -> float | None:
+def excess(estimate: float, metric: Metric, sides: Sides) -> float | None:
     """Return how much slower the candidate is beyond what a slower machine explains, as a logarithm.
 
-    A slower machine makes each call of most operators slower alike. None if too few operators are known to tell.
+    A slower machine makes each call of most operators slower alike; and if it was slower for a while only, recorded and
+    unrecorded steps do not agree. None if too few operators are known to tell.
     """
     found = sides.diff()
     if found is None or found.total.ratio is None:
@@ -93,7 +94,8 @@ def excess(estimate: float, sides: Sides) -> float | None:
     if len(rows) < _FEWEST_ROWS:
         return None
     machine = float(np.median([_per_call(row) for row in rows]))
-    return min(estimate, float(np.log(found.total.ratio))) - machine
+    seen = min(estimate, float(np.log(found.total.ratio))) if metric.kind == "step" else estimate
+    return seen - machine
 
 
 def _per_call(row: DiffRow) -> float:

@@ -32,9 +32,9 @@ def gate(
 ) -> Gate:
     """Judge whether a program got slower by more than is allowed.
 
-    A regression is told only if the fast, the quicker and the ordinary steps of the candidate are all slower, with
-    95 % confidence, by more than `max_regression`. Noise is judged by how blocks of steps differ within runs; or, with
-    five runs or more of each side that were taken in turn, by how neighbouring runs differ.
+    A regression is told only if the lower quartile of the candidate's steps is slower by more than `max_regression`,
+    with 95 % confidence, and if the fastest steps and the median say so, too. Noise is judged by how blocks of steps
+    differ within runs; with five runs or more of each side, taken in turn, by how neighbouring runs differ.
 
     Args:
         baseline: A Trace or a Run, or several, in the order in which they were recorded.

@@ -54,6 +54,10 @@ class Interval:
         low, high = self.estimate - self.low, self.high - self.estimate
         return replace(self, low=self.estimate - low * factor - by, high=self.estimate + high * factor + by, between=by)
 
+    def reaching(self, value: float) -> Interval:
+        """Return the interval, as wide as it must be to hold a value."""
+        return replace(self, low=min(self.low, value), high=max(self.high, value))
+
 
 def paired(baseline: Sequence[Times], candidate: Sequence[Times], statistics: Sequence[Statistic]) -> Interval:
     """Compare runs that were taken in turn, each with its neighbour: signed ranks of the differences."""
@@ -62,7 +66,7 @@ def paired(baseline: Sequence[Times], candidate: Sequence[Times], statistics: Se
         apart = np.array([_log(statistic, b) - _log(statistic, a) for a, b in zip(baseline, candidate, strict=True)])
         first, second = np.triu_indices(len(apart))
         found.append(_from_order((apart[first] + apart[second]) / 2, _signed_rank(len(apart))))
-    return _together(found)
+    return _agreed(found)
 
 
 def unpaired(
@@ -70,10 +74,13 @@ def unpaired(
 ) -> Interval:
     """Compare blocks of steps: Mann and Whitney's ranks, with room for blocks that depend on each other.
 
+    Load may last for most blocks; that the fastest of all steps are as fast as before gives it away, so the interval
+    also holds what the sides show as a whole.
+
     Args:
         baseline: The steps of each run.
         candidate: Likewise.
-        statistics: What is compared of each block; the interval holds for all of them.
+        statistics: What is compared of each block; the first is told, and the others must not contradict it.
         between: How much runs of one program are expected to differ as a whole, as a standard deviation.
     """
     found = []
@@ -83,17 +90,19 @@ def unpaired(
         interval = _from_order(np.subtract.outer(after, before).ravel(), _rank_sum(len(before), len(after)))
         room = _DEVIATIONS * _between(sides, between) * np.sqrt(sum(1 / len(side) for side in sides))
         found.append(interval.widened(max(map(_dependence, sides)), float(room)))
-    return _together(found)
+    before, after = np.concatenate(baseline), np.concatenate(candidate)
+    return _agreed(found, [_log(statistic, after) - _log(statistic, before) for statistic in statistics])
 
 
-def _together(intervals: Sequence[Interval]) -> Interval:
-    """Return what all of them have within: a slower program is slower at its fastest steps, too."""
-    return Interval(
-        estimate=intervals[-1].estimate,
-        low=min(each.low for each in intervals),
-        high=max(each.high for each in intervals),
-        between=max(each.between for each in intervals),
-    )
+def _agreed(intervals: Sequence[Interval], further: Sequence[float] = ()) -> Interval:
+    """Return the first interval, as wide as it must be to hold what the others find most likely, and further values.
+
+    So a bound is wrong no more often than that of the first alone, and nothing is told that the others contradict.
+    """
+    found = intervals[0]
+    for value in (*(other.estimate for other in intervals[1:]), *further):
+        found = found.reaching(value)
+    return found
 
 
 def _log(statistic: Statistic, steps: Times) -> float:

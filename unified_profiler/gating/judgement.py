@@ -68,7 +68,7 @@ class Case:
 
     def level(self, side: Sample) -> Level:
         """Return what a side takes."""
-        value = float(self.statistics[-1](side.together)) if side.step_count else None
+        value = float(self.statistics[0](side.together)) if side.step_count else None
         return Level(value=value, step_count=side.step_count, run_count=len(side.runs))
 
     @property
@@ -129,7 +129,7 @@ def _ranks(case: Case) -> tuple[object, ...]:
 def _like_a_slower_machine(case: Case, limit: float) -> bool:
     if case.metric.unit == "bytes":
         return False
-    beyond = excess(case.interval.estimate, case.sides)
+    beyond = excess(case.interval.estimate, case.metric, case.sides)
     return beyond is not None and beyond <= limit
 
 

@@ -30,7 +30,7 @@ class Level(Record):
     """One side of a judgement."""
 
     value: float | None
-    """Median over the steps, in the unit of the judgement; None where there was no step."""
+    """Lower quartile of the steps, as load only ever adds time; of memory the peak. None where there was no step."""
     step_count: int
     """Steps that counted."""
     run_count: int
@@ -62,11 +62,11 @@ class Judgement(Record):
     baseline: Level
     candidate: Level
     ratio: float | None = None
-    """Candidate over baseline, of ordinary steps."""
+    """Candidate over baseline, of the lower quartiles."""
     ratio_low: float | None = None
-    """What it is above of, with 95 % confidence."""
+    """It is larger than this, with 95 % confidence."""
     ratio_high: float | None = None
-    """What it is below of, with 95 % confidence."""
+    """It is smaller than this, with 95 % confidence."""
     paired: bool = False
     """Whether runs were taken in turn and are compared one by one with their neighbours."""
     needed_step_count: int | None = None
