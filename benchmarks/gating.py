@@ -73,12 +73,12 @@ def _in_turn(recorder: Recorder) -> Iterator[Figure]:
     slower: Counter[str] = Counter()
     steps = int(STEPS * _OPENING) // RUNS
     for number, model in zip(range(PAIRS), itertools.cycle((dense, convolutional)), strict=False):
-        sides = [model(_PARTS), model(_PARTS), model(_PARTS + 1)]
-        before, after, changed = recorder.in_turn(*sides, steps=steps)
+        parts = (_PARTS, _PARTS, _PARTS + 1)[: 3 if number < CHANGED else 2]
+        before, after, *changed = recorder.in_turn(*map(model, parts), steps=steps)
         for bound, verdicts in same.items():
             verdicts[up.gate(before, after, max_regression=bound).verdict.value] += 1
-        if number < CHANGED:
-            slower[up.gate(before, changed, max_regression="2%").verdict.value] += 1
+        for runs in changed:
+            slower[up.gate(before, runs, max_regression="2%").verdict.value] += 1
     for bound, verdicts in same.items():
         yield _alarms(f"same program, in turn, {bound} accepted: false alarms", verdicts)
     yield _found("5 % more work, in turn, 2 % accepted: found", slower, at_least=18)
