@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal
 
 import numpy as np
 
@@ -15,14 +14,15 @@ from unified_profiler.comparison.records import DiffRow
 from unified_profiler.comparison.text import label
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.gating.metrics import Metric
-from unified_profiler.gating.records import Contribution
+from unified_profiler.gating.records import Contribution, Kind
 from unified_profiler.gating.series import Sample
 from unified_profiler.model.run import Run
 from unified_profiler.report.texts import texts
 
 MOST = 10
 _FEWEST_ROWS = 5
-_KINDS: dict[str, Literal["region", "api"]] = {"region": "region", "api": "api"}
+_KINDS: dict[str, Kind] = {"region": "region", "api": "api"}
+OUTSIDE = "outside of operators"
 
 
 @dataclass(frozen=True)
@@ -55,47 +55,30 @@ def contributions(metric: Metric, sides: Sides) -> tuple[Contribution, ...]:
         found = sides.diff("region")
     if found is None:
         return ()
-    rows = [row for row in _chosen(metric, found) if row.difference_ns > 0]
-    everything = sum(row.difference_ns for row in rows)
-    rows.sort(key=lambda row: -row.difference_ns)
-    return tuple(_contribution(row, found.by, everything) for row in rows[:MOST])
+    made = [_contribution(row, found.by) for row in _chosen(metric, found)]
+    made += _outside(found) if metric.kind == "step" else []
+    return _largest(made)
 
 
 def rank_contributions(baseline: Sample, candidate: Sample) -> tuple[Contribution, ...]:
     """Return the ranks whose own steps take longer, where there are several; the others wait for them."""
     before, after = (_middles(side) for side in (baseline, candidate))
-    slower = {rank: after[rank] - before[rank] for rank in before if after.get(rank, 0.0) > before[rank]}
-    everything = sum(slower.values())
-    found = [
-        Contribution(
-            kind="rank",
-            name=str(rank),
-            baseline_ns=before[rank],
-            candidate_ns=after[rank],
-            difference_ns=more,
-            share=more / everything,
-        )
-        for rank, more in sorted(slower.items(), key=lambda each: -each[1])
-    ]
-    return tuple(found[:MOST]) if len(before) > 1 else ()
+    if len(before) == 1:
+        return ()
+    return _largest([_made("rank", str(rank), before[rank], after[rank]) for rank in before if rank in after])
 
 
-def excess(estimate: float, metric: Metric, sides: Sides) -> float | None:
-    """Return how much slower the candidate is beyond what a slower machine explains, as a logarithm.
+def machine_drift(sides: Sides) -> float | None:
+    """Return how much slower most calls of operators are alike, as on a slower machine, as a logarithm.
 
-    A slower machine makes each call of most operators slower alike; and if it was slower for a while only, recorded and
-    unrecorded steps do not agree. None if too few operators are known to tell.
+    None if too few operators are known to tell.
     """
     found = sides.diff()
-    if found is None or found.total.ratio is None:
+    if found is None:
         return None
     step_ns = max(_time(found.total), 1.0)
     rows = [row for row in _leaves(found.rows) if row.ratio and _time(row) > SMALLEST_SHARE * step_ns]
-    if len(rows) < _FEWEST_ROWS:
-        return None
-    machine = float(np.median([_per_call(row) for row in rows]))
-    seen = min(estimate, float(np.log(found.total.ratio))) if metric.kind == "step" else estimate
-    return seen - machine
+    return float(np.median([_per_call(row) for row in rows])) if len(rows) >= _FEWEST_ROWS else None
 
 
 def _per_call(row: DiffRow) -> float:
@@ -122,17 +105,32 @@ def _time(row: DiffRow) -> float:
     return max(side.time_ns for side in (row.baseline, row.candidate) if side is not None)
 
 
-def _contribution(row: DiffRow, by: str, everything: float) -> Contribution:
+def _contribution(row: DiffRow, by: str) -> Contribution:
     before, after = (0.0 if side is None else side.time_ns for side in (row.baseline, row.candidate))
+    made = _made(_KINDS.get(by, "operator"), label(row, texts("en")), before, after)
+    return made.model_copy(update={"differs": row.differs})
+
+
+def _outside(found: Diff) -> list[Contribution]:
+    """Return what of a step no operator covers: Python, waiting for data. Of operators that overlap none is known."""
+    sides = (found.baseline.step_ns, found.total.baseline), (found.candidate.step_ns, found.total.candidate)
+    rest = [step_ns - total.time_ns for step_ns, total in sides if step_ns is not None and total is not None]
+    if found.time != "host" or len(rest) < len(sides) or min(rest) < 0:
+        return []
+    return [_made("outside", OUTSIDE, *rest)]
+
+
+def _made(kind: Kind, name: str, before: float, after: float) -> Contribution:
     return Contribution(
-        kind=_KINDS.get(by, "operator"),
-        name=label(row, texts("en")),
-        baseline_ns=before,
-        candidate_ns=after,
-        difference_ns=row.difference_ns,
-        share=row.difference_ns / everything,
-        differs=row.differs,
+        kind=kind, name=name, baseline_ns=before, candidate_ns=after, difference_ns=after - before, share=0.0
     )
+
+
+def _largest(made: Sequence[Contribution]) -> tuple[Contribution, ...]:
+    """Return what takes longer, with its share of all that does."""
+    longer = sorted((each for each in made if each.difference_ns > 0), key=lambda each: -each.difference_ns)
+    everything = sum(each.difference_ns for each in longer)
+    return tuple(each.model_copy(update={"share": each.difference_ns / everything}) for each in longer[:MOST])
 
 
 def _middles(side: Sample) -> dict[int, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from unified_profiler.analysis.options import part_of
@@ -81,11 +82,10 @@ def _of_rank(run: Run, rank: int | None) -> Run:
     if rank not in run.ranks:
         msg = f"The run {name_of(run)!r} has no rank {rank}. It has: {', '.join(map(str, run.ranks)) or 'none'}."
         raise ConfigurationError(msg)
-    return Run(
-        path=run.path,
+    return replace(
+        run,
         traces=tuple(trace for trace in run.traces if trace.info.rank == rank),
         manifests={number: manifest for number, manifest in run.manifests.items() if number == rank},
-        steps=run.steps,
     )
 
 

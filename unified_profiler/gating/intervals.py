@@ -83,6 +83,7 @@ def unpaired(
         statistics: What is compared of each block; the first is told, and the others must not contradict it.
         between: How much runs of one program are expected to differ as a whole, as a standard deviation.
     """
+    baseline, candidate = ([run for run in runs if len(run)] for runs in (baseline, candidate))
     found = []
     for statistic in statistics:
         sides = [[_blocks(run, statistic, total=sum(map(len, side))) for run in side] for side in (baseline, candidate)]

@@ -10,10 +10,10 @@ from functools import cached_property
 import numpy as np
 
 from unified_profiler.comparison.noise import SMALLEST_SHARE
-from unified_profiler.gating.contributions import Sides, contributions, excess, rank_contributions
+from unified_profiler.gating.contributions import Sides, contributions, machine_drift, rank_contributions
 from unified_profiler.gating.intervals import FEWEST_PAIRS, Interval, Statistic, paired, unpaired
 from unified_profiler.gating.metrics import Metric
-from unified_profiler.gating.records import Judgement, Level, StepSort, Verdict
+from unified_profiler.gating.records import Contribution, Judgement, Level, StepSort, Verdict
 from unified_profiler.gating.series import Sample, durations, sample
 from unified_profiler.model.units import format_time
 from unified_profiler.report.records import Statement, Value
@@ -69,7 +69,7 @@ class Case:
     def level(self, side: Sample) -> Level:
         """Return what a side takes."""
         value = float(self.statistics[0](side.together)) if side.step_count else None
-        return Level(value=value, step_count=side.step_count, run_count=len(side.runs))
+        return Level(value=value, step_count=side.step_count, run_count=sum(map(bool, map(len, side.runs))))
 
     @property
     def least(self) -> float:
@@ -110,9 +110,9 @@ def judge(case: Case, max_regression: float) -> Judgement:
         return _undecided(case, max_regression, limit)
     if _change(case) < case.least:
         return _judgement(case, Verdict.WITHIN, "too_small", max_regression)
-    if not case.paired and _like_a_slower_machine(case, limit):
-        runs = {"needed_run_count": FEWEST_PAIRS}
-        return _judgement(case, Verdict.CANNOT_TELL, "machine", max_regression, runs)
+    doubt = _doubt(case, limit)
+    if doubt is not None:
+        return _judgement(case, Verdict.CANNOT_TELL, doubt, max_regression, {"needed_run_count": FEWEST_PAIRS})
     made = (*contributions(case.metric, case.sides), *_ranks(case))
     return _judgement(case, Verdict.REGRESSION, "regression", max_regression).model_copy(update={"contributions": made})
 
@@ -122,15 +122,22 @@ def _change(case: Case) -> float:
     return value * math.expm1(case.interval.estimate)
 
 
-def _ranks(case: Case) -> tuple[object, ...]:
+def _ranks(case: Case) -> tuple[Contribution, ...]:
     return () if case.metric.unit == "bytes" else rank_contributions(case.baseline, case.candidate)
 
 
-def _like_a_slower_machine(case: Case, limit: float) -> bool:
-    if case.metric.unit == "bytes":
-        return False
-    beyond = excess(case.interval.estimate, case.metric, case.sides)
-    return beyond is not None and beyond <= limit
+def _doubt(case: Case, limit: float) -> str | None:
+    """Say what speaks against a regression between runs that were not taken in turn, where the machine may differ."""
+    if case.paired or case.metric.unit == "bytes":
+        return None
+    drift = machine_drift(case.sides)
+    if drift is not None and case.interval.estimate - drift <= limit:
+        return "machine"
+    before, after = (sample(runs, "recorded", durations) for runs in (case.sides.baseline, case.sides.candidate))
+    if case.steps == "recorded" or min(before.step_count, after.step_count) < _FEWEST_OF_A_RUN:
+        return None
+    quartiles = [case.statistics[0](side.together) for side in (before, after)]
+    return "unconfirmed" if math.log(quartiles[1] / quartiles[0]) - (drift or 0.0) <= limit else None
 
 
 def _undecided(case: Case, max_regression: float, limit: float) -> Judgement:

@@ -24,9 +24,7 @@ def junit(gate: Gate, *, language: str = "en") -> str:
     for judgement in gate.judgements:
         _add(suite, gate, judgement, language)
     ET.indent(root)
-    return ET.tostring(root, encoding="unicode", xml_declaration=False).join(
-        ['<?xml version="1.0" encoding="UTF-8"?>\n', "\n"]
-    )
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
 def _add(suite: ET.Element, gate: Gate, judgement: Judgement, language: str) -> None:

@@ -10,6 +10,7 @@ from pydantic import Field
 from unified_profiler.model.records import Record
 from unified_profiler.report.records import Statement
 
+Kind: TypeAlias = Literal["operator", "region", "api", "rank", "outside"]
 StepSort: TypeAlias = Literal["recorded", "unrecorded"]
 
 
@@ -39,7 +40,7 @@ class Level(Record):
 class Contribution(Record):
     """Something that takes longer in the candidate."""
 
-    kind: Literal["operator", "region", "api", "rank"]
+    kind: Kind
     name: str
     baseline_ns: float
     candidate_ns: float

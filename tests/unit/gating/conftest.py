@@ -33,7 +33,7 @@ def _manifest(rank: int, world_size: int, started: int, *, ended: bool, schedule
 
 def _run(
     *ranks: Sequence[float] | Times,
-    phase: str = "idle",
+    phase: str | Sequence[str] = "idle",
     started: int = 0,
     world_size: int | None = None,
     ended: bool = True,
@@ -52,7 +52,7 @@ def _run(
                     "step": np.arange(count),
                     "start_ns": np.concatenate([[started], ends[:-1]]).astype(np.int64)[:count],
                     "end_ns": ends,
-                    "phase": [phase] * count,
+                    "phase": [phase] * count if isinstance(phase, str) else list(phase),
                 }
             )
         )
@@ -62,7 +62,14 @@ def _run(
 
 
 def _recorded(
-    ops: dict[str, float], *, steps: int = 60, seed: int = 0, noise: float = 0.01, regions: bool = False, **info: object
+    ops: dict[str, float],
+    *,
+    steps: int = 60,
+    seed: int = 0,
+    noise: float = 0.01,
+    regions: bool = False,
+    outside_ns: int = 1000,
+    **info: object,
 ) -> Trace:
     """Make a trace whose steps consist of operators of about so many nanoseconds each."""
     random = np.random.default_rng(seed)
@@ -70,13 +77,13 @@ def _recorded(
     at = 0
     for step in range(steps):
         times = {name: int(time * (1 + noise * random.exponential())) for name, time in ops.items()}
-        builder.step(step, at, sum(times.values()) + 1000)
+        builder.step(step, at, sum(times.values()) + outside_ns)
         if regions:
             builder.region("forward", at, sum(times.values()))
         for name, time in times.items():
             builder.op(name, at, time, framework="torch", op="MatMul" if name == "aten::mm" else None)
             at += time
-        at += 1000
+        at += outside_ns
     return builder.build()
 
 

@@ -200,6 +200,27 @@ def test_one_run_on_a_slower_machine_is_no_regression(recorded: Recorded) -> Non
     assert only(gate(recorded(OPS), recorded(slower, seed=1))) == (Verdict.CANNOT_TELL, "machine")
 
 
+def test_what_no_operator_covers_is_named(recorded: Recorded) -> None:
+    (judgement,) = gate(recorded(OPS), recorded(OPS, seed=1, outside_ns=300_000)).judgements
+    assert judgement.verdict is Verdict.REGRESSION
+    assert [(each.kind, each.name) for each in judgement.contributions][:1] == [("outside", "outside of operators")]
+
+
+def test_recorded_steps_must_confirm_what_one_run_shows(run_of: RunOf, recorded: Recorded) -> None:
+    before, after = steps(60, ms=1.2) + steps(60, ms=1.2), steps(60, ms=2) + steps(60, ms=1.2)
+    phases = ["idle"] * 60 + ["record"] * 60
+    runs = [
+        run_of(times, phase=phases, traces=[recorded(OPS, seed=seed)]) for seed, times in enumerate((before, after))
+    ]
+    assert only(gate(*runs)) == (Verdict.CANNOT_TELL, "unconfirmed")
+
+
+def test_a_run_without_steps_that_count_is_not_counted(run_of: RunOf) -> None:
+    (judgement,) = gate([run_of(steps()), run_of(steps(1))], run_of(steps(seed=1))).judgements
+    assert judgement.verdict is Verdict.WITHIN
+    assert judgement.baseline.run_count == 1
+
+
 @pytest.mark.parametrize("metric", ["op:MatMul", "region:forward"])
 def test_canonical_operators_and_regions_are_metrics(recorded: Recorded, metric: str) -> None:
     before = recorded(OPS, regions=True)
