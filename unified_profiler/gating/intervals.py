@@ -95,6 +95,14 @@ def unpaired(
     return _agreed(found, [_log(statistic, after) - _log(statistic, before) for statistic in statistics])
 
 
+def typical(runs: Sequence[Times], statistic: Statistic, *, by_run: bool) -> float:
+    """Return what is told of one side: the middle of its runs, or of its blocks, as they are compared."""
+    total = sum(map(len, runs))
+    known = [run for run in runs if len(run)]
+    logs = [np.array([_log(statistic, run)]) if by_run else _blocks(run, statistic, total=total) for run in known]
+    return float(np.exp(np.median(np.concatenate(logs))))
+
+
 def _agreed(intervals: Sequence[Interval], further: Sequence[float] = ()) -> Interval:
     """Return the first interval, as wide as it must be to hold what the others find most likely, and further values.
 

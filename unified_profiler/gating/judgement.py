@@ -11,7 +11,7 @@ import numpy as np
 
 from unified_profiler.comparison.noise import SMALLEST_SHARE
 from unified_profiler.gating.contributions import Sides, contributions, machine_drift, rank_contributions
-from unified_profiler.gating.intervals import FEWEST_PAIRS, Interval, Statistic, paired, unpaired
+from unified_profiler.gating.intervals import FEWEST_PAIRS, Interval, Statistic, paired, typical, unpaired
 from unified_profiler.gating.metrics import Metric
 from unified_profiler.gating.records import Contribution, Judgement, Level, StepSort, Verdict
 from unified_profiler.gating.series import Sample, durations, sample
@@ -68,7 +68,7 @@ class Case:
 
     def level(self, side: Sample) -> Level:
         """Return what a side takes."""
-        value = float(self.statistics[0](side.together)) if side.step_count else None
+        value = typical(side.runs, self.statistics[0], by_run=self.paired) if side.step_count else None
         return Level(value=value, step_count=side.step_count, run_count=sum(map(bool, map(len, side.runs))))
 
     @property

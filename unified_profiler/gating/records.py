@@ -31,7 +31,10 @@ class Level(Record):
     """One side of a judgement."""
 
     value: float | None
-    """Lower quartile of the steps, as load only ever adds time; of memory the peak. None where there was no step."""
+    """Lower quartile of the steps, as load only ever adds time, or peak of memory: the middle of all blocks or runs.
+
+    None where there was no step.
+    """
     step_count: int
     """Steps that counted."""
     run_count: int
