@@ -9,13 +9,13 @@ from itertools import chain
 import numpy as np
 
 from unified_profiler.comparison import Diff, diff
-from unified_profiler.comparison.noise import SMALLEST_SHARE
-from unified_profiler.comparison.records import DiffRow
+from unified_profiler.comparison.noise import SMALLEST_SHARE, quartiles
+from unified_profiler.comparison.records import DiffRow, Measured
 from unified_profiler.comparison.text import label
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.gating.metrics import Metric
 from unified_profiler.gating.records import Contribution, Kind
-from unified_profiler.gating.series import Sample
+from unified_profiler.gating.series import Sample, durations, sample
 from unified_profiler.model.run import Run
 from unified_profiler.report.texts import texts
 
@@ -56,7 +56,7 @@ def contributions(metric: Metric, sides: Sides) -> tuple[Contribution, ...]:
     if found is None:
         return ()
     made = [_contribution(row, found.by) for row in _chosen(metric, found)]
-    made += _outside(found) if metric.kind == "step" else []
+    made += _outside(found, sides) if metric.kind == "step" else []
     return _largest(made)
 
 
@@ -106,16 +106,22 @@ def _time(row: DiffRow) -> float:
 
 
 def _contribution(row: DiffRow, by: str) -> Contribution:
-    before, after = (0.0 if side is None else side.time_ns for side in (row.baseline, row.candidate))
-    made = _made(_KINDS.get(by, "operator"), label(row, texts("en")), before, after)
+    made = _made(_KINDS.get(by, "operator"), label(row, texts("en")), _quick(row.baseline), _quick(row.candidate))
     return made.model_copy(update={"differs": row.differs})
 
 
-def _outside(found: Diff) -> list[Contribution]:
+def _quick(side: Measured | None) -> float:
+    """Return the lower quartile, as in the verdict: load on the machine only ever adds time."""
+    return 0.0 if side is None else side.low_ns
+
+
+def _outside(found: Diff, sides: Sides) -> list[Contribution]:
     """Return what of a step no operator covers: Python, waiting for data. Of operators that overlap none is known."""
-    sides = (found.baseline.step_ns, found.total.baseline), (found.candidate.step_ns, found.total.candidate)
-    rest = [step_ns - total.time_ns for step_ns, total in sides if step_ns is not None and total is not None]
-    if found.time != "host" or len(rest) < len(sides) or min(rest) < 0:
+    steps = (sample(runs, "recorded", durations).together for runs in (sides.baseline, sides.candidate))
+    walls = [quartiles(each)[0] for each in steps if len(each)]
+    totals = (found.total.baseline, found.total.candidate)
+    rest = [wall - _quick(total) for wall, total in zip(walls, totals, strict=False)]
+    if found.time != "host" or len(rest) < len(totals) or min(rest) < 0:
         return []
     return [_made("outside", OUTSIDE, *rest)]
 

@@ -48,7 +48,7 @@ class Contribution(Record):
     baseline_ns: float
     candidate_ns: float
     difference_ns: float
-    """In a step."""
+    """In a step: lower quartiles, as in the verdict."""
     share: float
     """Part of all that takes longer."""
     differs: bool = False
