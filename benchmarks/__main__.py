@@ -25,6 +25,7 @@ ALL = (
     "reporting",
     "comparing",
     "many_ranks",
+    "gating",
     "calling",
     "in_tensorflow",
     "in_mindspore",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from unified_profiler.engine import DuckDBEngine, SparkEngine
     from unified_profiler.errors import UnifiedProfilerError
     from unified_profiler.export import write_api_calls
+    from unified_profiler.gating import Gate, Verdict, gate
     from unified_profiler.model.api_names import api_name
     from unified_profiler.model.run import Run
     from unified_profiler.model.trace import Trace
@@ -29,16 +30,19 @@ if TYPE_CHECKING:
 _HOMES = {
     "Diff": "comparison",
     "DuckDBEngine": "engine",
+    "Gate": "gating",
     "Profiler": "profiler",
     "Run": "model.run",
     "SparkEngine": "engine",
     "Summary": "report",
     "Trace": "model.trace",
     "UnifiedProfilerError": "errors",
+    "Verdict": "gating",
     "align_clocks": "analysis",
     "api_name": "model.api_names",
     "api_table": "analysis",
     "diff": "comparison",
+    "gate": "gating",
     "op_table": "analysis",
     "query": "analysis",
     "rank_table": "report",
@@ -54,6 +58,7 @@ _HOMES = {
 __all__ = [
     "Diff",
     "DuckDBEngine",
+    "Gate",
     "Phase",
     "Profiler",
     "Run",
@@ -63,11 +68,13 @@ __all__ = [
     "Summary",
     "Trace",
     "UnifiedProfilerError",
+    "Verdict",
     "__version__",
     "align_clocks",
     "api_name",
     "api_table",
     "diff",
+    "gate",
     "op_table",
     "query",
     "rank_table",

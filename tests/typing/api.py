@@ -72,6 +72,10 @@ slow: list[int] = [straggler.rank for straggler in up.rank_table(aligned).stragg
 text: str = str(table) + str(up.step_breakdown(trace))
 found: up.Diff = up.diff(up.read("before"), trace, by="origin", threshold="5%")
 slower: list[str | None] = [row.name for row in found.rows if row.differs and row.difference_ns > 0]
+judged: up.Gate = up.gate([up.read("before"), trace], run, max_regression="5%", metric=["step", "op:aten::mm"], rank=0)
+passed: bool = judged.verdict is up.Verdict.WITHIN
+code: int = judged.verdict.exit_code
+reasons: list[str] = [judgement.reason.text for judgement in judged.judgements]
 mapped: up.Run = up.with_op_map(run, Path("map.toml"))
 written: Path = up.write(trace, "trace.json.gz")
 

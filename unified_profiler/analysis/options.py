@@ -1,7 +1,8 @@
-"""Checking the options that tables share, with one wording: a name out of some, the order of rows, how many of them."""
+"""Checking the options that analyses share, with one wording: a name out of some, a part, order and number of rows."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TypeVar
@@ -40,4 +41,18 @@ def check_row_limit(row_limit: object) -> None:
     if row_limit is None or (isinstance(row_limit, int) and row_limit >= 0):
         return
     msg = f"`row_limit` must be a whole number of at least 0, or None for all rows; found {row_limit!r}."
+    raise ConfigurationError(msg)
+
+
+def part_of(option: str, value: float | str) -> float:
+    """Return a part of a whole, given as such or in percent.
+
+    Raises:
+        ConfigurationError: It is neither, is negative, or is all of it or more.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)", str(value).strip())
+    part = float(match[1]) / (100 if match[2] else 1) if match else -1.0
+    if 0 <= part < 1:
+        return part
+    msg = f"`{option}` must be a part of 1 such as 0.05, or a percentage such as 5%; found {value!r}."
     raise ConfigurationError(msg)

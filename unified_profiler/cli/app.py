@@ -14,6 +14,7 @@ from unified_profiler._version import __version__
 from unified_profiler.cli.diff import diff
 from unified_profiler.cli.doctor import doctor
 from unified_profiler.cli.export import export
+from unified_profiler.cli.gate import BAD_INPUT, GateCommand, gate
 from unified_profiler.cli.query import query
 from unified_profiler.cli.ranks import ranks
 from unified_profiler.cli.report import report
@@ -26,6 +27,9 @@ from unified_profiler.errors import UnifiedProfilerError
 
 WRONG_USE = 2
 """Exit code for what the user can put right."""
+_UsageError: Any = typer.BadParameter.__mro__[
+    1
+]  # click's, or that of the copy of click which newer versions of typer bring
 
 
 class _Commands(TyperGroup):
@@ -44,7 +48,15 @@ class _Commands(TyperGroup):
                 raise
             typer.secho("Error: ", fg="red", bold=True, err=True, nl=False)
             typer.echo(str(error), err=True)
-            raise typer.Exit(WRONG_USE) from None
+            raise typer.Exit(_wrong_use(ctx)) from None
+        except _UsageError as error:
+            error.exit_code = _wrong_use(ctx)
+            raise
+
+
+def _wrong_use(ctx: Any) -> int:
+    """Return how a command ends that was used wrongly."""
+    return BAD_INPUT if ctx.invoked_subcommand == "gate" else WRONG_USE
 
 
 app = typer.Typer(
@@ -98,6 +110,7 @@ app.command()(ranks)
 app.command()(export)
 app.command()(query)
 app.command()(diff)
+app.command(cls=GateCommand)(gate)
 app.command()(view)
 app.command()(doctor)
 

@@ -11,6 +11,7 @@ import typer
 
 from unified_profiler.cli.language import Language, LanguageOption
 from unified_profiler.cli.op_map import OpMapOption, mapped
+from unified_profiler.cli.output import show_table, write_or_print
 from unified_profiler.cli.traces import CycleOption, RankOption, read_selected, working
 from unified_profiler.errors import ConfigurationError
 
@@ -78,7 +79,9 @@ def diff(
     if chosen is DiffFormat.TABLE and out is None:
         _print(found, row_limit or None, spoken)
         return
-    _write(_text(found, chosen, spoken), out, open_it=open_it)
+    write_or_print(_text(found, chosen, spoken), out)
+    if open_it and out is not None:
+        webbrowser.open(out.absolute().as_uri())
 
 
 def _format(form: DiffFormat | None, out: Path | None, *, open_it: bool) -> DiffFormat:
@@ -112,22 +115,7 @@ def _text(found: Diff, form: DiffFormat, language: str) -> str:
     return as_text(found, language=language) + "\n"
 
 
-def _write(text: str, out: Path | None, *, open_it: bool) -> None:
-    if out is None:
-        typer.echo(text, nl=False)
-        return
-    from unified_profiler.export import writing_to
-    from unified_profiler.model.storage import write_text
-
-    with writing_to(out):
-        write_text(out, text)
-    typer.echo(str(out))
-    if open_it:
-        webbrowser.open(out.absolute().as_uri())
-
-
 def _print(found: Diff, most_rows: int | None, language: str) -> None:
-    from unified_profiler.cli.output import show_table
     from unified_profiler.comparison.text import headlines, remarks, table_of
 
     for line in (*headlines(found, language=language), "", *remarks(found, language=language)):

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import typer
@@ -70,3 +71,16 @@ def show_table(result: Result, *, most_rows: int | None, stream: TextIO | None =
     columns = columns_of(result.table, headings=result.headings, most_rows=most_rows, spread=True)
     below = lines_below(result.table, result.footer, most_rows=most_rows)
     print_table(console, columns, below=below, keep=result.sorted_by)
+
+
+def write_or_print(text: str, out: Path | None) -> None:
+    """Write a document and say where it is; print it if there is no such place."""
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    from unified_profiler.export import writing_to
+    from unified_profiler.model.storage import write_text
+
+    with writing_to(out):
+        write_text(out, text)
+    typer.echo(str(out))

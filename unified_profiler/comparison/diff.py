@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import chain
 from typing import Literal
 
 import numpy as np
 
-from unified_profiler.analysis.options import chosen
+from unified_profiler.analysis.options import chosen, part_of
 from unified_profiler.comparison.families import folding
 from unified_profiler.comparison.levels import Level, levels
 from unified_profiler.comparison.notices import notices_of
@@ -46,7 +45,7 @@ def diff(baseline: Source, candidate: Source, *, by: str | None = None, threshol
             compared.
     """
     runs = _as_run(baseline), _as_run(candidate)
-    limit = _part(threshold)
+    limit = part_of("threshold", threshold)
     across = _frameworks(runs[0]).keys() != _frameworks(runs[1]).keys()
     ways = levels(across_frameworks=across)
     if by is not None:
@@ -95,16 +94,6 @@ def _as_run(source: Source) -> Run:
 
 def _frameworks(run: Run) -> dict[str, str]:
     return dict(chain.from_iterable(trace.info.frameworks.items() for trace in traces_of(run)))
-
-
-def _part(threshold: float | str) -> float:
-    text = str(threshold).strip()
-    match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)", text)
-    value = float(match[1]) / (100 if match[2] else 1) if match else -1.0
-    if 0 <= value < 1:
-        return value
-    msg = f"`threshold` must be a part of 1 such as 0.05, or a percentage such as 5%; found {threshold!r}."
-    raise ConfigurationError(msg)
 
 
 def _gathered(run: Run, level: Level) -> Gathered:

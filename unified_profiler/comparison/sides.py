@@ -151,12 +151,15 @@ def _steps(traces: Sequence[Trace], pieces: Sequence[Pieces], *, has_steps: bool
     found, count = [], 0
     for trace, each in zip(traces, pieces, strict=True):
         step = each.step if has_steps else np.zeros(len(each), np.int64)
-        known = np.union1d(step[step >= 0], _recorded_steps(trace)) if has_steps else np.zeros(1, np.int64)
+        known = step_numbers(trace, each) if has_steps else np.zeros(1, np.int64)
         found.append(np.where(step >= 0, np.searchsorted(known, step) + count, -1))
         count += len(known)
     return np.concatenate(found or [np.zeros(0, np.int64)]), count
 
 
-def _recorded_steps(trace: Trace) -> Ints:
+def step_numbers(trace: Trace, pieces: Pieces) -> Ints:
+    """Return the numbers of the steps of a trace: all that were recorded, whether something ran in them or not."""
     first, last = trace.info.first_step, trace.info.last_step
-    return np.arange(0) if first is None or last is None else np.arange(first, last + 1)
+    recorded = np.arange(0) if first is None or last is None else np.arange(first, last + 1)
+    numbers: Ints = np.union1d(pieces.step[pieces.step >= 0], recorded)
+    return numbers

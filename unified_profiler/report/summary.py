@@ -60,7 +60,7 @@ def summary_of(analyses: Analyses) -> Summary:
         ended_ns=end,
         duration_ns=0 if start is None or end is None else max(end - start, 0),
         frameworks=dict(chain.from_iterable(trace.info.frameworks.items() for trace in run.traces)),
-        world_size=_world_size(run),
+        world_size=world_size(run),
         event_count=sum(trace.info.event_count for trace in run.traces),
         ranks=ranks,
         ranks_verdict=() if analyses.rank_table is None else analyses.rank_table.verdict,
@@ -207,7 +207,8 @@ def _hardware(found: Sequence[Counter]) -> list[CounterSummary]:
     ]
 
 
-def _world_size(run: Run) -> int:
+def world_size(run: Run) -> int:
+    """Return of how many ranks a run is."""
     said = [manifest.world_size for manifest in run.manifests.values()]
     return max([*said, *(trace.info.world_size for trace in run.traces)], default=1)
 

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations, product
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unified_profiler.gating import Verdict, gate
+from unified_profiler.gating.intervals import _rank_sum, _signed_rank, paired, unpaired
+from unified_profiler.model.run import Run
+
+Times = npt.NDArray[np.float64]
+RunOf = Callable[..., Run]
+MS = 1e6
+
+
+def noisy(random: np.random.Generator, count: int, *, level: float = 5 * MS, bursts: float = 0.1) -> Times:
+    """Return steps as a shared machine gives them: slow waves, small noise that only adds, and bursts of load."""
+    wave = np.zeros(count)
+    for i in range(1, count):
+        wave[i] = 0.9 * wave[i - 1] + 0.003 * random.normal()
+    times = level * np.exp(wave) * (1 + 0.01 * random.exponential(size=count))
+    at = 0
+    while at < count:
+        at += int(random.exponential(20 / max(bursts, 1e-9)))
+        length = int(random.exponential(20))
+        times[at : at + length] *= 1 + random.exponential()
+        at += length
+    return times
+
+
+# --- exact distributions ----------------------------------------------------------------------------------------------
+
+
+def test_signed_ranks_are_counted_exactly() -> None:
+    sums = [
+        sum(rank for rank, sign in zip(range(1, 6), signs, strict=True) if sign) for signs in product((0, 1), repeat=5)
+    ]
+    assert _signed_rank(5).tolist() == np.bincount(sums).tolist()
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 1), (2, 3), (4, 3), (5, 5)])
+def test_rank_sums_are_counted_exactly(first: int, second: int) -> None:
+    places = combinations(range(first + second), first)
+    inversions = [
+        sum(other < place for place in chosen for other in range(place) if other not in chosen) for chosen in places
+    ]
+    assert _rank_sum(first, second).tolist() == np.bincount(inversions).tolist()
+
+
+# --- intervals --------------------------------------------------------------------------------------------------------
+
+
+@given(shift=st.floats(0.5, 2), seed=st.integers(0, 2**31))
+@settings(deadline=None, max_examples=30)
+def test_a_factor_moves_the_interval_by_exactly_itself(shift: float, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    before, after = (noisy(random, 100) for _ in range(2))
+    plain = unpaired([before], [after], [np.median], between=0.01)
+    moved = unpaired([before], [after * shift], [np.median], between=0.01)
+    assert moved.estimate - plain.estimate == pytest.approx(np.log(shift))
+    assert moved.low - plain.low == pytest.approx(np.log(shift))
+    assert moved.high - plain.high == pytest.approx(np.log(shift))
+
+
+@given(seed=st.integers(0, 2**31), pairs=st.integers(5, 12))
+@settings(deadline=None, max_examples=30)
+def test_a_machine_that_changes_its_speed_between_pairs_does_not_matter(seed: int, pairs: int) -> None:
+    random = np.random.default_rng(seed)
+    before, after = ([noisy(random, 10) for _ in range(pairs)] for _ in range(2))
+    speeds = random.uniform(1, 3, pairs)
+    plain = paired(before, after, [np.median])
+    slower, also_slower = ([run * s for run, s in zip(side, speeds, strict=True)] for side in (before, after))
+    changed = paired(slower, also_slower, [np.median])
+    assert (changed.estimate, changed.low, changed.high) == pytest.approx((plain.estimate, plain.low, plain.high))
+
+
+def test_too_few_pairs_bound_nothing() -> None:
+    runs = [np.full(10, MS)] * 4
+    assert paired(runs, runs, [np.median]).low == -np.inf
+
+
+def test_blocks_that_follow_each_other_make_the_interval_wider() -> None:
+    random = np.random.default_rng(0)
+    steps = MS * np.exp(np.repeat(random.normal(size=10) * 0.05, 20))
+    drifting = np.sort(steps)
+    shuffled = unpaired([steps], [steps], [np.median], between=0)
+    assert unpaired([drifting], [drifting], [np.median], between=0).width > 1.5 * shuffled.width
+
+
+def test_runs_of_a_side_that_differ_make_the_interval_wider() -> None:
+    alike = [np.full(50, 5 * MS) for _ in range(3)]
+    differing = [run * factor for run, factor in zip(alike, (0.9, 1, 1.1), strict=True)]
+    assert (
+        unpaired(differing, differing, [np.median], between=0.01).between
+        > unpaired(alike, alike, [np.median], between=0.01).between
+    )
+
+
+# --- how often it is wrong --------------------------------------------------------------------------------------------
+
+
+def verdicts(run_of: RunOf, *, factor: float, limit: float, pairs: int, seeds: int, count: int = 200) -> list[Verdict]:
+    """Judge made-up sides: one run each, or several in turn whose pairs have speeds of their own."""
+    found = []
+    for seed in range(seeds):
+        random = np.random.default_rng(seed)
+        before, after = [], []
+        for pair in range(pairs):
+            speed = 1 if pairs == 1 else random.uniform(1, 2)
+            steps = int(count * 1.1) // pairs
+            before.append(run_of(noisy(random, steps) * speed, started=int((2 * pair) * 1e12)))
+            after.append(run_of(noisy(random, steps) * speed * factor, started=int((2 * pair + 1) * 1e12)))
+        found.append(gate(before, after, max_regression=limit).verdict)
+    return found
+
+
+@pytest.mark.parametrize(("pairs", "limit"), [(1, 0.02), (1, 0.05), (10, 0.02), (10, 0.05)])
+def test_a_program_against_itself_is_hardly_ever_a_regression(run_of: RunOf, pairs: int, limit: float) -> None:
+    found = verdicts(run_of, factor=1, limit=limit, pairs=pairs, seeds=40)
+    assert found.count(Verdict.REGRESSION) <= 1
+    assert found.count(Verdict.WITHIN) >= 20 * (limit == 0.05)
+
+
+@pytest.mark.parametrize("pairs", [1, 10])
+def test_a_slow_down_of_a_tenth_is_found(run_of: RunOf, pairs: int) -> None:
+    found = verdicts(run_of, factor=1.1, limit=0.02, pairs=pairs, seeds=20)
+    assert found.count(Verdict.REGRESSION) >= 18
+    assert Verdict.WITHIN not in found
+
+
+def test_a_slow_down_of_five_percent_is_found_by_runs_in_turn(run_of: RunOf) -> None:
+    found = verdicts(run_of, factor=1.05, limit=0.02, pairs=10, seeds=20)
+    assert found.count(Verdict.REGRESSION) >= 18
+
+
+@given(seed=st.integers(0, 2**31), share=st.floats(0.3, 0.75))
+@settings(deadline=None, max_examples=25)
+def test_load_that_leaves_some_steps_alone_is_no_regression(run_of: RunOf, seed: int, share: float) -> None:
+    random = np.random.default_rng(seed)
+    before, after = (5 * MS * (1 + 0.01 * random.exponential(size=220)) for _ in range(2))
+    loaded = np.repeat(random.permutation(11) < 11 * share, 20)
+    after[loaded] *= 1.6
+    assert gate(run_of(before), run_of(after)).verdict is not Verdict.REGRESSION

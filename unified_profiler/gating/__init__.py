@@ -1,0 +1,8 @@
+"""Judging whether a program got slower: runs before and after a change, with a verdict that a build can act upon."""
+
+from __future__ import annotations
+
+from unified_profiler.gating.gate import gate
+from unified_profiler.gating.records import Gate, Verdict
+
+__all__ = ["Gate", "Verdict", "gate"]

@@ -1,0 +1,107 @@
+"""Whether runs can be set against each other at all, and what to know where they can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from unified_profiler.errors import ConfigurationError
+from unified_profiler.model.run import Run
+from unified_profiler.report.records import Statement, Value
+from unified_profiler.report.step_times import step_times
+from unified_profiler.report.summary import name_of, span, world_size
+from unified_profiler.report.texts import told
+
+
+def frameworks_of(runs: Sequence[Run]) -> dict[str, str]:
+    """Return what was recorded, with versions."""
+    return {name: version for run in runs for trace in run.traces for name, version in trace.info.frameworks.items()}
+
+
+def check(baseline: Sequence[Run], candidate: Sequence[Run], *, all_ranks: bool) -> None:
+    """Refuse what cannot be judged.
+
+    Raises:
+        ConfigurationError: A side is empty, a run has no steps or lacks ranks, or the numbers of ranks differ.
+    """
+    for label, runs in (("baseline", baseline), ("candidate", candidate)):
+        if not runs:
+            msg = f"The {label} must be a run or several; found none."
+            raise ConfigurationError(msg)
+        for run in runs:
+            _check_run(label, run, all_ranks=all_ranks)
+    found = sorted({world_size(run) for run in (*baseline, *candidate)})
+    if len(found) > 1:
+        msg = (
+            f"The runs are of different numbers of ranks: {', '.join(map(str, found))}. The steps of a job of another "
+            "size do other work; record both sides alike."
+        )
+        raise ConfigurationError(msg)
+
+
+def _check_run(label: str, run: Run, *, all_ranks: bool) -> None:
+    if not any(len(times.step) for times in step_times(run)):
+        msg = (
+            f"The {label} {name_of(run)!r} has no steps, so there is nothing to judge. "
+            "Call Profiler.step() at the end of each iteration."
+        )
+        raise ConfigurationError(msg)
+    missing = sorted(set(range(world_size(run))) - set(run.ranks))
+    if missing and all_ranks:
+        msg = (
+            f"The {label} {name_of(run)!r} lacks {_ranks(missing)} of {world_size(run)}: the step of a job is that of "
+            "its slowest rank. Record again, or choose one rank of all runs with --rank."
+        )
+        raise ConfigurationError(msg)
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    return f"rank {numbers[0]}" if len(numbers) == 1 else f"ranks {', '.join(map(str, numbers))}"
+
+
+def in_turn(baseline: Sequence[Run], candidate: Sequence[Run]) -> bool:
+    """Say whether the runs were taken in turn: the first of each side before the second of each, and so on."""
+    if len(baseline) != len(candidate):
+        return False
+    starts = [tuple(span(run)[0] or 0 for run in pair) for pair in zip(baseline, candidate, strict=True)]
+    return all(max(pair) < min(following) for pair, following in pairwise(starts))
+
+
+def notices_of(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Statement, ...]:
+    """Return what to know before trusting the verdict."""
+    found = [*_between(baseline, candidate), *_deaths(baseline, candidate)]
+    return tuple(each.model_copy(update={"text": told("gate", each)}) for each in found)
+
+
+def _between(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Statement]:
+    before, after = frameworks_of(baseline), frameworks_of(candidate)
+    if before.keys() != after.keys():
+        yield _say("other_frameworks", baseline=", ".join(sorted(before)), candidate=", ".join(sorted(after)))
+    elif before != after:
+        yield _say("other_versions", baseline=_versions(before), candidate=_versions(after))
+    if len({str(_settings(run)) for run in (*baseline, *candidate)}) > 1:
+        yield _say("other_settings")
+    if len(baseline) + len(candidate) > 2 and not in_turn(baseline, candidate):
+        yield _say("not_in_turn")
+
+
+def _deaths(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Statement]:
+    for side, runs in (("baseline", baseline), ("candidate", candidate)):
+        for run in runs:
+            for rank in (rank for rank, manifest in sorted(run.manifests.items()) if manifest.ended_ns is None):
+                yield _say("not_ended", side=side, name=name_of(run), rank=rank)
+
+
+def _settings(run: Run) -> list[Any]:
+    """Return what was to be recorded, and when, but for where it was written."""
+    settings = (manifest.settings for manifest in run.manifests.values())
+    return [{name: value for name, value in each.items() if name != "output_dir"} for each in settings]
+
+
+def _versions(frameworks: dict[str, str]) -> str:
+    return ", ".join(f"{name} {version}".strip() for name, version in sorted(frameworks.items()))
+
+
+def _say(code: str, **values: Value) -> Statement:
+    return Statement(code=code, level="warning", values=values)

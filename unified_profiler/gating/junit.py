@@ -1,0 +1,50 @@
+"""A gate as JUnit's XML, which CI systems show as tests: each metric is one."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+from unified_profiler.gating.records import Gate, Judgement, Verdict
+from unified_profiler.gating.text import contributions_of, steps_line
+from unified_profiler.model.text import one_line, storable
+from unified_profiler.report.texts import told
+
+_SUITE = "unified-profiler gate"
+_OUTCOMES = {Verdict.REGRESSION: "failure", Verdict.CANNOT_TELL: "error"}
+
+
+def junit(gate: Gate, *, language: str = "en") -> str:
+    """Return a gate as XML: a regression is a failed test, one that cannot be judged is an error of the test."""
+    counts = {"tests": len(gate.judgements), "skipped": 0}
+    for verdict, outcome in _OUTCOMES.items():
+        counts[f"{outcome}s"] = sum(judgement.verdict is verdict for judgement in gate.judgements)
+    numbers = {name: str(count) for name, count in counts.items()}
+    root = ET.Element("testsuites", numbers)
+    suite = ET.SubElement(root, "testsuite", {"name": _SUITE, **numbers})
+    for judgement in gate.judgements:
+        _add(suite, gate, judgement, language)
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def _add(suite: ET.Element, gate: Gate, judgement: Judgement, language: str) -> None:
+    case = ET.SubElement(suite, "testcase", {"classname": _SUITE, "name": _legal(judgement.metric), "time": "0"})
+    reason = _legal(told("gate", judgement.reason, language=language))
+    outcome = _OUTCOMES.get(judgement.verdict)
+    if outcome is not None:
+        found = ET.SubElement(case, outcome, {"type": judgement.verdict.value, "message": reason})
+        found.text = _details(judgement, language)
+    said = [reason, steps_line(judgement, language=language)]
+    said += [told("gate", notice, language=language) for notice in gate.notices]
+    ET.SubElement(case, "system-out").text = "\n".join(map(_legal, said))
+
+
+def _details(judgement: Judgement, language: str) -> str:
+    if not judgement.contributions:
+        return _legal(told("gate", judgement.reason, language=language))
+    return "\n".join(map(_legal, str(contributions_of(judgement, language=language)).splitlines()))
+
+
+def _legal(text: str) -> str:
+    """Return a text without what XML cannot hold: control characters are spelled out."""
+    return storable(one_line(text))

@@ -1,0 +1,39 @@
+"""A gate as a comment on a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unified_profiler.engine import Result
+from unified_profiler.engine.rendering import columns_of
+from unified_profiler.gating.records import Gate, Verdict
+from unified_profiler.gating.text import contributions_of, contributions_title, headline, remarks, sides, table_of
+from unified_profiler.report.markdown_text import escaped, table
+from unified_profiler.report.texts import texts
+
+_SIGNS = {Verdict.WITHIN: "\u2705", Verdict.REGRESSION: "\u274c", Verdict.CANNOT_TELL: "\u2754"}
+
+
+def markdown(gate: Gate, *, language: str = "en") -> str:
+    """Return a gate as GitHub-flavoured Markdown."""
+    return "\n\n".join(_blocks(gate, language)) + "\n"
+
+
+def _blocks(gate: Gate, language: str) -> Iterator[str]:
+    yield f"# {escaped(texts(language)['gate.title'])}"
+    yield f"{_SIGNS[gate.verdict]} **{escaped(headline(gate, language=language))}**"
+    yield "\n".join(f"- {escaped(line)}" for line in sides(gate, language=language))
+    yield from (f"> {escaped(line)}" for line in remarks(gate, language=language))
+    result = table_of(gate, language=language)
+    yield _table(result)
+    for judgement in gate.judgements:
+        if judgement.contributions:
+            yield f"## {escaped(contributions_title(judgement, language=language))}"
+            yield _table(contributions_of(judgement, language=language))
+    yield from map(escaped, result.footer)
+
+
+def _table(result: Result) -> str:
+    columns = columns_of(result.table, headings=result.headings, most_rows=None)
+    rows = list(zip(*(column.cells for column in columns), strict=True))
+    return table([column.heading for column in columns], rows, right_aligned=[not c.is_text for c in columns])

@@ -1,0 +1,123 @@
+"""A gate as people read it: the verdict, its reasons, a table of the metrics, and what makes up a regression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from unified_profiler.engine import Result
+from unified_profiler.gating.judgement import shown
+from unified_profiler.gating.records import Gate, Judgement, SideOfGate
+from unified_profiler.report.records import Value
+from unified_profiler.report.texts import say, show, texts, told
+
+_NOTHING = "\u2013"
+_CONTRIBUTIONS = {
+    "name": pa.string(),
+    "kind": pa.string(),
+    "difference_ns": pa.float64(),
+    "share": pa.string(),
+    "baseline": pa.string(),
+    "candidate": pa.string(),
+}
+
+
+def as_text(gate: Gate, *, language: str = "en") -> str:
+    """Return all of it as aligned text."""
+    parts = ["\n".join(headlines(gate, language=language)), str(table_of(gate, language=language))]
+    for judgement in gate.judgements:
+        if judgement.contributions:
+            title = contributions_title(judgement, language=language)
+            parts.append(f"{title}\n{contributions_of(judgement, language=language)}")
+    return "\n\n".join(parts)
+
+
+def headlines(gate: Gate, *, language: str = "en") -> list[str]:
+    """Return the verdict, who was compared, the reasons, and what to know."""
+    return [headline(gate, language=language), *sides(gate, language=language), *remarks(gate, language=language)]
+
+
+def headline(gate: Gate, *, language: str = "en") -> str:
+    """Return the verdict in a line."""
+    verdict = texts(language)[f"gate.verdict.{gate.verdict.value}"]
+    words: dict[str, Value] = {"verdict": verdict, "count": len(gate.judgements), "limit_share": gate.max_regression}
+    return say("gate.headline", words, language=language)
+
+
+def sides(gate: Gate, *, language: str = "en") -> list[str]:
+    """Return a line about each side."""
+    return [_side(name, getattr(gate, name), language) for name in ("baseline", "candidate")]
+
+
+def remarks(gate: Gate, *, language: str = "en") -> list[str]:
+    """Return the reason of each verdict, and what to know before trusting it."""
+    note = texts(language)["summary.warning"]
+    reasons = [told("gate", judgement.reason, language=language) for judgement in gate.judgements]
+    return [*reasons, *(f"{note} {told('gate', notice, language=language)}" for notice in gate.notices)]
+
+
+def table_of(gate: Gate, *, language: str = "en") -> Result:
+    """Return a row for each metric."""
+    rows = [_row(judgement, language) for judgement in gate.judgements]
+    headings = {name: texts(language)[f"gate.column.{name}"] for name in rows[0]}
+    return Result(
+        table=pa.Table.from_pylist(rows), headings=headings, footer=(texts(language)["gate.legend"],), sorted_by=None
+    )
+
+
+def contributions_title(judgement: Judgement, *, language: str = "en") -> str:
+    """Return what stands above the table of what makes up a regression."""
+    return say("gate.contributions", {"metric": judgement.metric}, language=language)
+
+
+def contributions_of(judgement: Judgement, *, language: str = "en") -> Result:
+    """Return what makes up a regression as a table, in the order in which it was found."""
+    known = texts(language)
+    rows = [
+        {
+            "name": each.name,
+            "kind": known[f"gate.kind.{each.kind}"],
+            "difference_ns": each.difference_ns,
+            "share": show("_share", each.share),
+            "baseline": shown(each.baseline_ns, "ns"),
+            "candidate": shown(each.candidate_ns, "ns"),
+        }
+        for each in judgement.contributions
+    ]
+    table = pa.Table.from_pylist(rows, schema=pa.schema(_CONTRIBUTIONS))
+    headings = {name: known[f"gate.column.{name}"] for name in _CONTRIBUTIONS}
+    return Result(table=table, headings=headings, sorted_by="difference_ns")
+
+
+def steps_line(judgement: Judgement, *, language: str = "en") -> str:
+    """Return which steps counted."""
+    counts = {"baseline_count": judgement.baseline.step_count, "candidate_count": judgement.candidate.step_count}
+    return say(f"gate.steps.{judgement.steps}", counts, language=language)
+
+
+def _row(judgement: Judgement, language: str) -> dict[str, str]:
+    return {
+        "metric": judgement.metric,
+        "verdict": texts(language)[f"gate.verdict.{judgement.verdict.value}"],
+        "change_share": _change(judgement.ratio),
+        "interval": _interval([judgement.ratio_low, judgement.ratio_high]),
+        "baseline": shown(judgement.baseline.value, judgement.unit),
+        "candidate": shown(judgement.candidate.value, judgement.unit),
+        "step_count": steps_line(judgement, language=language),
+        "run_count": f"{judgement.baseline.run_count} + {judgement.candidate.run_count}",
+    }
+
+
+def _interval(ratios: Sequence[float | None]) -> str:
+    return " \u2026 ".join(map(_change, ratios))
+
+
+def _change(ratio: float | None) -> str:
+    return _NOTHING if ratio is None else f"{ratio - 1:+.1%}"
+
+
+def _side(name: str, side: SideOfGate, language: str) -> str:
+    frameworks = ", ".join(f"{framework} {version}".strip() for framework, version in side.frameworks.items())
+    words = {"label": texts(language)[f"diff.{name}"], "names": ", ".join(side.names), "frameworks": frameworks}
+    return say("gate.side", words, language=language)
