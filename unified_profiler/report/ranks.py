@@ -178,7 +178,7 @@ def _notices(run: Run, found: RankSteps, matrix: StepMatrix) -> Iterator[Stateme
         most = max(off, key=lambda clock: abs(clock.ahead_ns))
         unsure = max(clock.uncertainty_ns for clock in off)
         values: dict[str, Value] = {"rank": most.rank, "ahead_ns": int(abs(most.ahead_ns)), "unsure_ns": int(unsure)}
-        yield _say(f"clocks_by_{found.clocks.method}", "info", **values, meeting_count=found.clocks.meeting_count)
+        yield _say(f"clocks_by_{found.clocks.method}", **values, meeting_count=found.clocks.meeting_count)
 
 
 def _missing(run: Run) -> Iterator[Statement]:
