@@ -100,32 +100,63 @@ def _straggler(matrix: StepMatrix, index: int, excess: Floats, own: Floats) -> S
     if len(rows) < FEWEST_STEPS:
         return None
     share = excess[rows] / usual[rows]
-    first = _beginning(share)
-    after = share[first:]
-    slower = float((after > THRESHOLD / 2).mean())
-    chance = min(1.0, len(matrix.ranks) * len(rows) * _by_chance(int((after > 0).sum()), len(after)))
-    if len(after) < FEWEST_STEPS or np.median(after) < THRESHOLD or slower < CONSISTENT or chance > CHANCE:
+    found = _evidence(share, _beginning(excess[rows], share), len(matrix.ranks))
+    if not found.convinces:
         return None
-    cause, cause_ns = _cause(matrix, index, rows, first)
+    sharper = _evidence(share, _sharpened(matrix, index, rows, found.first, share), len(matrix.ranks))
+    found = sharper if sharper.convinces else found
+    cause, cause_ns = _cause(matrix, index, rows, found.first)
     return Straggler(
         rank=matrix.ranks[index],
-        since=int(matrix.steps[rows[first]]),
-        changed=first > 0,
-        extra_ns=int(np.median(excess[rows[first:]])),
-        extra_share=float(np.median(after)),
-        step_share=slower,
-        chance=chance,
-        step_count=len(after),
-        cause=cause,
+        since=int(matrix.steps[rows[found.first]]),
+        changed=found.first > 0,
+        extra_ns=int(np.median(excess[rows[found.first :]])),
+        extra_share=found.extra_share,
+        step_share=found.step_share,
+        chance=found.chance,
+        step_count=found.step_count,
+        cause=cause.removesuffix("_ns"),
         cause_ns=cause_ns,
-        waiting_ns=_waiting(matrix, index, rows[first:]),
+        waiting_ns=_waiting(matrix, index, rows[found.first :]),
     )
 
 
-def _beginning(share: Floats) -> int:
-    """Return where the rank became slow: the change that its ranks in order tell best (Pettitt), or 0 without one."""
-    count = len(share)
-    order = np.argsort(np.argsort(share, kind="stable"), kind="stable") + 1
+@dataclass(frozen=True)
+class _Evidence:
+    """What speaks for a rank being slow from its n-th step, `first`, on."""
+
+    first: int
+    extra_share: float
+    step_share: float
+    chance: float
+    step_count: int
+
+    @property
+    def convinces(self) -> bool:
+        large = self.extra_share >= THRESHOLD and self.step_share >= CONSISTENT
+        return large and self.step_count >= FEWEST_STEPS and self.chance <= CHANCE
+
+
+def _evidence(share: Floats, first: int, rank_count: int) -> _Evidence:
+    after = share[first:]
+    chance = rank_count * len(share) * _by_chance(int((after > 0).sum()), len(after))
+    slower = float((after > THRESHOLD / 2).mean())
+    return _Evidence(first, float(np.median(after)), slower, min(1.0, chance), len(after))
+
+
+def _sharpened(matrix: StepMatrix, index: int, rows: npt.NDArray[np.int64], first: int, share: Floats) -> int:
+    """Return when what makes the rank slow began: other parts of its steps vary as well and blur that."""
+    cause, _ = _cause(matrix, index, rows, first)
+    return first and (_beginning(_grown(matrix, index, cause)[rows], share) or first)
+
+
+def _beginning(excess: Floats, share: Floats) -> int:
+    """Return where the rank became slow: the change that its ranks in order tell best (Pettitt), or 0 without one.
+
+    The place is told by the excess as time: as a part of the others' time it varies with theirs, too.
+    """
+    count = len(excess)
+    order = np.argsort(np.argsort(excess, kind="stable"), kind="stable") + 1
     sums = 2 * np.cumsum(order)[:-1] - np.arange(1, count) * (count + 1)
     sums = np.where(np.arange(1, count) > count - FEWEST_STEPS, 0, sums)
     place = int(np.argmin(sums)) + 1
@@ -143,12 +174,16 @@ def _cause(matrix: StepMatrix, index: int, rows: npt.NDArray[np.int64], first: i
     """Return the part that grew most since then; compared with the others, and with itself before."""
     grown = {}
     for name in CAUSES:
-        excess = matrix.excess(name)[rows, index]
-        if name == "collective_ns":
-            excess = excess - matrix.excess("waiting_ns")[rows, index]
+        excess = _grown(matrix, index, name)[rows]
         grown[name] = float(np.median(excess[first:])) - (float(np.median(excess[:first])) if first else 0.0)
     worst = max(grown, key=lambda name: grown[name])
-    return worst.removesuffix("_ns"), int(grown[worst])
+    return worst, int(grown[worst])
+
+
+def _grown(matrix: StepMatrix, index: int, name: str) -> Floats:
+    """Return by how much a part of a rank's steps exceeds that of the others, without waiting for them."""
+    excess = matrix.excess(name)[:, index]
+    return excess - matrix.excess("waiting_ns")[:, index] if name == "collective_ns" else excess
 
 
 def _waiting(matrix: StepMatrix, index: int, rows: npt.NDArray[np.int64]) -> int:
