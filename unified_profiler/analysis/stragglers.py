@@ -90,13 +90,13 @@ def stragglers(matrix: StepMatrix) -> list[Straggler]:
         return []
     own = matrix.times["own_ns"]
     excess = matrix.excess("own_ns")
-    found = [_straggler(matrix, index, excess[:, index], own) for index in range(len(matrix.ranks))]
+    found = [_straggler(matrix, index, excess[:, index], own[:, index]) for index in range(len(matrix.ranks))]
     return sorted((each for each in found if each is not None), key=lambda each: -each.extra_ns)
 
 
 def _straggler(matrix: StepMatrix, index: int, excess: Floats, own: Floats) -> Straggler | None:
-    usual = np.nanmedian(np.delete(own, index, axis=1), axis=1)
-    rows = np.flatnonzero(np.isfinite(excess) & np.isfinite(usual))
+    usual = own - excess
+    rows = np.flatnonzero(np.isfinite(excess))
     if len(rows) < FEWEST_STEPS:
         return None
     share = excess[rows] / usual[rows]
