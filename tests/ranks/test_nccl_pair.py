@@ -95,5 +95,7 @@ def expected_waiting(pair: Pair) -> dict[int, int]:
             busy[start:end] = True
     steps = {row["step"]: row for row in rows if row["kind"] == "step"}
     idle = waits & ~busy
-    spans = {n: [(row["start_ns"] + more - base) // 1000 for more in (0, row["duration_ns"])] for n, row in steps.items()}
+    spans = {
+        n: [(row["start_ns"] + more - base) // 1000 for more in (0, row["duration_ns"])] for n, row in steps.items()
+    }
     return {number: int(idle[start:end].sum()) * 1000 for number, (start, end) in spans.items()}

@@ -23,7 +23,7 @@ STEPS, SLOW_FROM, SLOW_RANK = 40, 20, 1
 BATCH, FEATURES, CLASSES = 64, 256, 10
 
 
-class Samples(Dataset[tuple[torch.Tensor, int]]):
+class Samples(Dataset):  # type: ignore[misc]
     """Random samples, which take longer from some step on if they are slow."""
 
     def __init__(self, *, slow: bool) -> None:

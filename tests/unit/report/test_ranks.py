@@ -13,6 +13,7 @@ import pytest
 
 import unified_profiler as up
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.report import RankTable
 from unified_profiler.testing.fleets import Fleet, Straggler
 
 SLOW = Straggler(rank=1, since=20, extra_ns=4_000_000, operator="layer_3")
@@ -34,11 +35,11 @@ def with_steps(trace: up.Trace, first: int, last: int) -> up.Trace:
     return up.Trace(events, trace.info.model_copy(update={"first_step": first, "last_step": last}))
 
 
-def told(table: up.RankTable) -> dict[str, dict[str, Any]]:
+def told(table: RankTable) -> dict[str, dict[str, Any]]:
     return {statement.code: dict(statement.values) for statement in table.notices}
 
 
-def assert_slow_rank_is_found(table: up.RankTable) -> None:
+def assert_slow_rank_is_found(table: RankTable) -> None:
     (slow,) = table.stragglers
     assert (slow.rank, slow.since, slow.cause) == (1, 20, "compute")
     assert slow.names[0][0] == "layer_3"
