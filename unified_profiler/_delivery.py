@@ -21,7 +21,7 @@ from unified_profiler._faults import FaultLog
 from unified_profiler._finishing import EndedCycle, finish
 from unified_profiler._pending import is_pending, load, put_away
 from unified_profiler._version import __version__
-from unified_profiler.capture.job import Job, this_job
+from unified_profiler.capture.job import Job, this_job, this_machine
 from unified_profiler.capture.steps import StepLog
 from unified_profiler.capture.window import Window
 from unified_profiler.config import Settings
@@ -70,6 +70,7 @@ class Delivery:
         if self._started_ns:
             return
         self._started_ns = time.time_ns()
+        self.job = this_job()  # a trainer that starts the processes itself says it after the Profiler was made
         assemble(
             []
         )  # Arrow loads parts of itself (and pandas, if it is there) at first use: not inside a training step
@@ -218,6 +219,7 @@ class Delivery:
             world_size=self.job.world_size,
             job=self.job.id,
             host=socket.gethostname(),
+            machine=this_machine(),
             pid=os.getpid(),
             python=platform.python_version(),
             platform=platform.platform(),

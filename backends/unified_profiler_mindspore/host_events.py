@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,12 @@ THREAD = "mindspore kernels"
 
 USUAL_SIDE = "HostCpuOps"
 """Where all kernels of the host run; not repeated in the attributes."""
+
+COLLECTIVE = re.compile(
+    r"(Dist|Inner)Comm\w+|AllReduce|AllGatherV?|ReduceScatterV?|Broadcast|Reduce|Collective(Gather|Scatter)|"
+    r"All[Tt]oAll\w*|NeighborExchange\w*|Barrier|Send|Receive|BatchISendIRecv"
+)
+"""Kernels that talk to other ranks."""
 
 Metadata = dict[str, Any]
 
@@ -99,7 +106,7 @@ def _kernels(launches: Launches, shapes: Sequence[str | None], known: Known, pla
     columns = {
         "name": text(launches.node, [one.node.type for one in kernels]),
         "layer": Layer.FRAMEWORK.value,
-        "kind": Kind.OP.value,
+        "kind": text(launches.node, [_kind(one.node.type).value for one in kernels]),
         "start_ns": launches.start_ns,
         "duration_ns": launches.duration_ns,
         "tid": lanes_of(launches.start_ns, launches.duration_ns),
@@ -112,6 +119,10 @@ def _kernels(launches: Launches, shapes: Sequence[str | None], known: Known, pla
     if known.with_flops and shapes:
         columns["flops"] = pa.array(flops(launches.node.tolist(), kernels, shapes), pa.int64())
     return event_table(columns | dict(place), rows=len(launches.node))
+
+
+def _kind(name: str) -> Kind:
+    return Kind.COLLECTIVE if COLLECTIVE.fullmatch(name) else Kind.OP
 
 
 def _distinct(launches: Launches, shapes: Sequence[str | None]) -> list[Launched]:

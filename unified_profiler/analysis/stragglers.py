@@ -99,41 +99,71 @@ def stragglers(matrix: StepMatrix) -> list[Straggler]:
 
 
 def _straggler(matrix: StepMatrix, index: int, excess: Floats, own: Floats) -> Straggler | None:
-    usual = own - excess  # the middle of the others
-    rows = np.flatnonzero(np.isfinite(excess) & np.isfinite(usual))
+    usual = own - excess
+    rows = np.flatnonzero(np.isfinite(excess))
     if len(rows) < FEWEST_STEPS:
         return None
     share = excess[rows] / usual[rows]
-    first = _beginning(share)
-    after = share[first:]
-    slower = float((after > THRESHOLD / 2).mean())
-    chance = min(1.0, len(matrix.ranks) * _chance(share, first))
-    if len(after) < FEWEST_STEPS or np.median(after) < THRESHOLD or slower < CONSISTENT or chance > CHANCE:
+    found = _evidence(share, _beginning(excess[rows], share), len(matrix.ranks))
+    if not found.convinces:
         return None
-    cause, cause_ns = _cause(matrix, index, rows, first)
+    sharper = _evidence(share, _sharpened(matrix, index, rows, found.first, share), len(matrix.ranks))
+    found = sharper if sharper.convinces else found
+    cause, cause_ns = _cause(matrix, index, rows, found.first)
     return Straggler(
         rank=matrix.ranks[index],
-        since=int(matrix.steps[rows[first]]),
-        changed=first > 0,
-        extra_ns=int(np.median(excess[rows[first:]])),
-        extra_share=float(np.median(after)),
-        step_share=slower,
-        chance=chance,
-        step_count=len(after),
-        cause=cause,
+        since=int(matrix.steps[rows[found.first]]),
+        changed=found.first > 0,
+        extra_ns=int(np.median(excess[rows[found.first :]])),
+        extra_share=found.extra_share,
+        step_share=found.step_share,
+        chance=found.chance,
+        step_count=found.step_count,
+        cause=cause.removesuffix("_ns"),
         cause_ns=cause_ns,
-        waiting_ns=_waiting(matrix, index, rows[first:]),
+        waiting_ns=_waiting(matrix, index, rows[found.first :]),
     )
 
 
-def _beginning(share: Floats) -> int:
-    """Return where the rank became slow: the place at which later steps exceed earlier ones most; 0 without one."""
-    places = np.arange(FEWEST_BEFORE, len(share) - FEWEST_STEPS + 1)
+@dataclass(frozen=True)
+class _Evidence:
+    """What speaks for a rank being slow from its n-th step, `first`, on."""
+
+    first: int
+    extra_share: float
+    step_share: float
+    chance: float
+    step_count: int
+
+    @property
+    def convinces(self) -> bool:
+        large = self.extra_share >= THRESHOLD and self.step_share >= CONSISTENT
+        return large and self.step_count >= FEWEST_STEPS and self.chance <= CHANCE
+
+
+def _evidence(share: Floats, first: int, rank_count: int) -> _Evidence:
+    after = share[first:]
+    chance = min(1.0, rank_count * _chance(share, first))
+    return _Evidence(first, float(np.median(after)), float((after > THRESHOLD / 2).mean()), chance, len(after))
+
+
+def _sharpened(matrix: StepMatrix, index: int, rows: npt.NDArray[np.int64], first: int, share: Floats) -> int:
+    """Return when what makes the rank slow began: other parts of its steps vary as well and blur that."""
+    cause, _ = _cause(matrix, index, rows, first)
+    return first and (_beginning(_grown(matrix, index, cause)[rows], share) or first)
+
+
+def _beginning(excess: Floats, share: Floats) -> int:
+    """Return where the rank became slow: the place at which later steps exceed earlier ones most; 0 without one.
+
+    The place is told by the excess as time: as a part of the others' time it varies with theirs, too.
+    """
+    places = np.arange(FEWEST_BEFORE, len(excess) - FEWEST_STEPS + 1)
     if not len(places):
         return 0
-    above = _above(share, places)
+    above = _above(excess, places)
     place = int(places[np.argmax(above)])
-    sure = len(share) * 0.5 * erfc(float(above.max()) / sqrt(2)) < UNSURE
+    sure = len(excess) * 0.5 * erfc(float(above.max()) / sqrt(2)) < UNSURE
     return place if sure and np.median(share[:place]) < np.median(share[place:]) - THRESHOLD / 2 else 0
 
 
@@ -166,12 +196,16 @@ def _cause(matrix: StepMatrix, index: int, rows: npt.NDArray[np.int64], first: i
     """Return the part that grew most since then; compared with the others, and with itself before."""
     grown = {}
     for name in CAUSES:
-        excess = matrix.excess(name)[rows, index]
-        if name == "collective_ns":
-            excess = excess - matrix.excess("waiting_ns")[rows, index]
+        excess = _grown(matrix, index, name)[rows]
         grown[name] = float(np.median(excess[first:])) - (float(np.median(excess[:first])) if first else 0.0)
     worst = max(grown, key=lambda name: grown[name])
-    return worst.removesuffix("_ns"), int(grown[worst])
+    return worst, int(grown[worst])
+
+
+def _grown(matrix: StepMatrix, index: int, name: str) -> Floats:
+    """Return by how much a part of a rank's steps exceeds that of the others, without waiting for them."""
+    excess = matrix.excess(name)[:, index]
+    return excess - matrix.excess("waiting_ns")[:, index] if name == "collective_ns" else excess
 
 
 def _waiting(matrix: StepMatrix, index: int, rows: npt.NDArray[np.int64]) -> int:

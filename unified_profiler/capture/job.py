@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -50,7 +51,18 @@ def this_job(environ: Mapping[str, str] = os.environ) -> Job:
                 local_rank=_number(environ, local),
                 id=_job_id(environ) if world_size > 1 or "TORCHELASTIC_RUN_ID" in environ else None,
             )
-    return _tensorflow_job(environ)
+    return _lightning_job(environ) or _tensorflow_job(environ)
+
+
+def this_machine(boot_id: Path = Path("/proc/sys/kernel/random/boot_id")) -> str | None:
+    """Return what only the running system has, the same in all its containers; None where that is not known.
+
+    Containers of one machine share its clock but not its name, and different machines may have the same name.
+    """
+    try:
+        return boot_id.read_text(encoding="ascii").strip() or None
+    except (OSError, ValueError):
+        return None
 
 
 def _job_id(environ: Mapping[str, str]) -> str:
@@ -63,6 +75,7 @@ def _job_id(environ: Mapping[str, str]) -> str:
     else:
         parts += [environ.get("OMPI_MCA_ess_base_jobid", ""), environ.get("PMI_JOBID", "")]
         parts += [environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", "")]
+        parts += [environ.get("MS_SCHED_HOST", ""), environ.get("MS_SCHED_PORT", "")]
     restart = environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     if restart != "0":
         parts.append(f"restart{restart}")
@@ -73,6 +86,19 @@ def _parent() -> str:
     """Name the launcher process, which all ranks of one machine share and no later job has."""
     parent = psutil.Process(os.getppid())
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(parent.create_time()))}-{parent.pid}"
+
+
+def _lightning_job(environ: Mapping[str, str]) -> Job | None:
+    """Read what Lightning sets when it starts the processes itself, which is no rank.
+
+    On the first node the local rank is the rank. On another one that takes the number of processes per node, which
+    nothing tells: there a process stays alone.
+    """
+    local, size = _number(environ, "LOCAL_RANK"), _number(environ, "WORLD_SIZE")
+    node = environ.get("NODE_RANK", environ.get("GROUP_RANK", "0"))
+    if local is None or size is None or local >= size or node != "0" or not environ.get("MASTER_PORT"):
+        return None
+    return Job(rank=local, world_size=size, local_rank=local, id=_job_id(environ) if size > 1 else None)
 
 
 def _tensorflow_job(environ: Mapping[str, str]) -> Job:

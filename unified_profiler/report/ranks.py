@@ -169,9 +169,7 @@ def _slow(straggler: Straggler) -> Iterator[Statement]:
 
 def _notices(run: Run, found: RankSteps, matrix: StepMatrix) -> Iterator[Statement]:
     yield from _missing(run)
-    for rank, manifest in sorted(run.manifests.items()):
-        if manifest.ended_ns is None:
-            yield _warn("died", rank=rank, last=manifest.step_count - 1)
+    yield from _died(run)
     yield from _different_steps(matrix)
     off = [clock for clock in found.clocks.ranks if clock.is_off]
     if off:
@@ -190,6 +188,14 @@ def _missing(run: Run) -> Iterator[Statement]:
     if absent:
         named = ", ".join(map(str, absent[:10])) + (", ..." if len(absent) > 10 else "")
         yield _warn("missing", ranks=named, rank_count=len(run.ranks), world_count=size)
+
+
+def _died(run: Run) -> Iterator[Statement]:
+    for rank, manifest in sorted(run.manifests.items()):
+        if manifest.ended_ns is None and manifest.step_count:
+            yield _warn("died", rank=rank, last=manifest.step_count - 1)
+        elif manifest.ended_ns is None:
+            yield _warn("died_early", rank=rank)
 
 
 def _different_steps(matrix: StepMatrix) -> Iterator[Statement]:
