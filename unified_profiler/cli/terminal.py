@@ -101,4 +101,4 @@ def _left_out(columns: Sequence[Column]) -> str:
     names = [cut(column.heading, 30, mark="...") for column in columns[:_NAMED]]
     more = ["..."] if len(columns) > _NAMED else []
     are = "1 column is" if len(columns) == 1 else f"{len(columns)} columns are"
-    return f"{are} not shown ({', '.join([*names, *more])}): widen the window, or use --json."
+    return f"{are} not shown ({', '.join([*names, *more])}): widen the window, or ask for JSON."

@@ -141,7 +141,7 @@ def _verdict(found: RankSteps, matrix: StepMatrix) -> Iterator[Statement]:
     ranks = len(matrix.ranks)
     common = int(np.isfinite(matrix.times["wall_ns"]).all(axis=1).sum()) if ranks else 0
     if ranks < 2:
-        yield _say("single", rank_count=ranks)
+        yield _say("single" if ranks else "no_steps")
     elif common < FEWEST_STEPS:
         yield _say("too_few", step_count=common, needed_count=FEWEST_STEPS)
     elif not found.stragglers:
@@ -171,7 +171,7 @@ def _notices(run: Run, found: RankSteps, matrix: StepMatrix) -> Iterator[Stateme
     yield from _missing(run)
     yield from _died(run)
     yield from _different_steps(matrix)
-    off = [clock for clock in found.clocks.ranks if clock.is_off]
+    off = [clock for clock in found.clocks.ranks if abs(clock.ahead_ns) > clock.uncertainty_ns]
     if off:
         most = max(off, key=lambda clock: abs(clock.ahead_ns))
         unsure = max(clock.uncertainty_ns for clock in off)

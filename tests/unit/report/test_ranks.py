@@ -117,5 +117,5 @@ def test_ranks_that_disagree_how_many_they_are(fleet: Path) -> None:
 
 def test_an_empty_run_says_so() -> None:
     table = up.rank_table(up.Run(traces=()))
-    assert [statement.code for statement in table.verdict] == ["single"]
+    assert [statement.code for statement in table.verdict] == ["no_steps"]
     assert len(table.table) == 0
