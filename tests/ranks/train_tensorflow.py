@@ -1,7 +1,8 @@
-"""A small training with MultiWorkerMirroredStrategy, profiled once for each scenario: `equal`, `work` or `data`.
+"""A small training in several processes, profiled once for each scenario: `equal`, `work` or `data`.
 
-    TF_CONFIG=... python train_tensorflow.py OUTPUT SCENARIO...
+    TF_CONFIG=... python train_tensorflow.py OUTPUT together|apart SCENARIO...
 
+Together the workers reduce their gradients in each step (MultiWorkerMirroredStrategy), apart each trains for itself.
 From the middle on worker 1 has more work, or its batches take longer. Each scenario leaves a run in OUTPUT/SCENARIO.
 """
 
@@ -47,7 +48,7 @@ def multiplied(matrix: Any) -> Any:
 
 
 class Training:
-    """A model of two layers, whose gradients the workers reduce in each step."""
+    """A model of two layers, whose gradients the workers reduce in each step if they train together."""
 
     def __init__(self, strategy: Any) -> None:
         with strategy.scope():
@@ -77,11 +78,13 @@ def train(training: Training, output_dir: Path, scenario: str, *, slow: bool) ->
 
 
 def main() -> None:
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # other programs slow all workers alike
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # other programs slow all workers alike
     tf.config.threading.set_intra_op_parallelism_threads(1)
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    output_dir, how, *scenarios = sys.argv[1:]
+    together = how == "together"
+    strategy = tf.distribute.MultiWorkerMirroredStrategy() if together else tf.distribute.get_strategy()
     slow = json.loads(os.environ["TF_CONFIG"])["task"]["index"] == SLOW_RANK
-    output_dir, *scenarios = sys.argv[1:]
     training = Training(strategy)
     for scenario in scenarios:
         train(training, Path(output_dir, scenario), scenario, slow=slow)
