@@ -1,7 +1,7 @@
 """How far two sides are apart, and how sure that is: intervals that assume no distribution.
 
 Everything is in logarithms, so that a machine at half its speed moves both sides alike. What is compared are not steps,
-which depend on their neighbours, but low quantiles of blocks of steps or of whole runs.
+which depend on their neighbours, but low quantiles of blocks of steps, or of all steps of runs taken in turn.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ ALPHA = 0.05
 _DEVIATIONS = 1.645
 """Standard deviations of the normal distribution at that chance."""
 FEWEST_PAIRS = 5
-"""With fewer, not even all of them agreeing is as rare as `ALPHA`."""
+"""Fewer tell too little of how much they vary."""
+_DRAWS = 1000
 FEWEST_BLOCKS = 5
 MOST_BLOCKS = 20
 _BLOCK = 20
@@ -60,13 +61,20 @@ class Interval:
 
 
 def paired(baseline: Sequence[Times], candidate: Sequence[Times], statistics: Sequence[Statistic]) -> Interval:
-    """Compare runs that were taken in turn, each with its neighbour: signed ranks of the differences."""
-    found = []
-    for statistic in statistics:
-        apart = np.array([_log(statistic, b) - _log(statistic, a) for a, b in zip(baseline, candidate, strict=True)])
-        first, second = np.triu_indices(len(apart))
-        found.append(_from_order((apart[first] + apart[second]) / 2, _signed_rank(len(apart))))
-    return _agreed(found)
+    """Compare runs that were taken in turn: each side as a whole, and pairs of neighbouring runs drawn again and again.
+
+    Load lasts for a run or longer and comes and goes between them. A low quantile of all steps of a side is therefore
+    steadier than any single run; by how much it varies is told by drawing pairs, which share their load, with
+    replacement. Of few pairs such draws vary too little, for which Student's distribution makes up.
+    """
+    found = [Interval(_apart(statistic, baseline, candidate), -np.inf, np.inf) for statistic in statistics]
+    count = len(baseline)
+    draws = np.random.default_rng(0).integers(0, count, (_DRAWS, count))
+    drawn = [_apart(statistics[0], *([side[i] for i in draw] for side in (baseline, candidate))) for draw in draws]
+    low, high = np.quantile(drawn, [ALPHA, 1 - ALPHA]) - found[0].estimate
+    width = max(-low, high) * _student(count - 1) / _DEVIATIONS * np.sqrt(count / (count - 1))
+    first = replace(found[0], low=found[0].estimate - width, high=found[0].estimate + width)
+    return _agreed([first, *found[1:]])
 
 
 def unpaired(
@@ -95,12 +103,13 @@ def unpaired(
     return _agreed(found, [_log(statistic, after) - _log(statistic, before) for statistic in statistics])
 
 
-def typical(runs: Sequence[Times], statistic: Statistic, *, by_run: bool) -> float:
-    """Return what is told of one side: the middle of its runs, or of its blocks, as they are compared."""
-    total = sum(map(len, runs))
+def typical(runs: Sequence[Times], statistic: Statistic, *, as_a_whole: bool) -> float:
+    """Return what is told of one side: its steps together, or the middle of its blocks, as they are compared."""
     known = [run for run in runs if len(run)]
-    logs = [np.array([_log(statistic, run)]) if by_run else _blocks(run, statistic, total=total) for run in known]
-    return float(np.exp(np.median(np.concatenate(logs))))
+    if as_a_whole:
+        return statistic(np.concatenate(known))
+    total = sum(map(len, runs))
+    return float(np.exp(np.median(np.concatenate([_blocks(run, statistic, total=total) for run in known]))))
 
 
 def _agreed(intervals: Sequence[Interval], further: Sequence[float] = ()) -> Interval:
@@ -112,6 +121,16 @@ def _agreed(intervals: Sequence[Interval], further: Sequence[float] = ()) -> Int
     for value in (*(other.estimate for other in intervals[1:]), *further):
         found = found.reaching(value)
     return found
+
+
+def _apart(statistic: Statistic, baseline: Sequence[Times], candidate: Sequence[Times]) -> float:
+    return _log(statistic, np.concatenate(candidate)) - _log(statistic, np.concatenate(baseline))
+
+
+def _student(free: int) -> float:
+    """Return the quantile of Student's distribution at `ALPHA`, to a percent (Cornish and Fisher's expansion)."""
+    z = _DEVIATIONS
+    return z + (z**3 + z) / (4 * free) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
 
 
 def _log(statistic: Statistic, steps: Times) -> float:
@@ -151,15 +170,6 @@ def _from_order(values: Numbers, counts: Numbers) -> Interval:
     if place < 0:
         return Interval(float(np.median(ordered)), -np.inf, np.inf)
     return Interval(float(np.median(ordered)), float(ordered[place]), float(ordered[-1 - place]))
-
-
-@cache
-def _signed_rank(pairs: int) -> Numbers:
-    """Return in how many ways some of the ranks 1 to n sum up to 0, 1, 2..."""
-    ways = np.ones(1)
-    for rank in range(1, pairs + 1):
-        ways = np.append(ways, np.zeros(rank)) + np.append(np.zeros(rank), ways)
-    return ways
 
 
 @cache

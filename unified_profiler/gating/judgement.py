@@ -68,7 +68,7 @@ class Case:
 
     def level(self, side: Sample) -> Level:
         """Return what a side takes."""
-        value = typical(side.runs, self.statistics[0], by_run=self.paired) if side.step_count else None
+        value = typical(side.runs, self.statistics[0], as_a_whole=self.paired) if side.step_count else None
         return Level(value=value, step_count=side.step_count, run_count=sum(map(bool, map(len, side.runs))))
 
     @property

@@ -69,7 +69,7 @@ def test_a_failed_write_leaves_the_old_file(suffix: str, trace: Trace, tmp_path:
     path = tmp_path / f"t{suffix}"
     path.write_text("old")
 
-    def fail() -> Any:
+    def fail(columns: object) -> Any:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(ExportError, match="No space left"):
