@@ -35,7 +35,7 @@ def gate(
 
     A regression is told only if the lower quartile of the candidate's steps is slower by more than `max_regression`,
     with 95 % confidence, and if the fastest steps and the median say so, too. Noise is judged by how blocks of steps
-    differ within runs; with five runs or more of each side, taken in turn, by how neighbouring runs differ.
+    differ within runs; with six runs or more of each side, taken in turn, by how neighbouring runs differ.
 
     Args:
         baseline: A Trace or a Run, or several, in the order in which they were recorded.

@@ -22,8 +22,10 @@ ALPHA = 0.05
 """Chance of a bound to be wrong, each side by itself."""
 _DEVIATIONS = 1.645
 """Standard deviations of the normal distribution at that chance."""
-FEWEST_PAIRS = 5
-"""Fewer tell too little of how much they vary."""
+_NORMAL = 1.96
+"""Likewise at half of it."""
+FEWEST_PAIRS = 6
+"""With fewer, not even all of them agreeing is as rare as half of `ALPHA`."""
 _DRAWS = 1000
 FEWEST_BLOCKS = 5
 MOST_BLOCKS = 20
@@ -61,20 +63,41 @@ class Interval:
 
 
 def paired(baseline: Sequence[Times], candidate: Sequence[Times], statistics: Sequence[Statistic]) -> Interval:
-    """Compare runs that were taken in turn: each side as a whole, and pairs of neighbouring runs drawn again and again.
+    """Compare runs that were taken in turn, in two ways; each may be wrong half as often as the answer.
 
-    Load lasts for a run or longer and comes and goes between them. A low quantile of all steps of a side is therefore
-    steadier than any single run; by how much it varies is told by drawing pairs, which share their load, with
-    replacement. Of few pairs such draws vary too little, for which Student's distribution makes up.
+    Where a machine changes its speed for both runs of a pair, the differences of neighbours tell most. Where load comes
+    and goes within a pair, a low quantile of all steps of a side is steadier than any single run. What both allow is
+    the answer.
     """
-    found = [Interval(_apart(statistic, baseline, candidate), -np.inf, np.inf) for statistic in statistics]
-    count = len(baseline)
+    told, *others = statistics
+    ways = (_neighbours(baseline, candidate, told), _drawn(baseline, candidate, told))
+    low, high = sorted((max(way.low for way in ways), min(way.high for way in ways)))  # sorted: they may contradict
+    estimate = min(max(ways[1].estimate, low), high)
+    found = Interval(estimate, low, high)
+    for other in others:
+        values = (_neighbours(baseline, candidate, other).estimate, _apart(other, baseline, candidate))
+        found = found.reaching(min(values, key=lambda value: abs(value - estimate)))
+    return found
+
+
+def _neighbours(baseline: Sequence[Times], candidate: Sequence[Times], statistic: Statistic) -> Interval:
+    """Return the interval of the differences between neighbouring runs, by signed ranks."""
+    apart = np.array([_log(statistic, b) - _log(statistic, a) for a, b in zip(baseline, candidate, strict=True)])
+    first, second = np.triu_indices(len(apart))
+    return _from_order((apart[first] + apart[second]) / 2, _signed_rank(len(apart)), ALPHA / 2)
+
+
+def _drawn(baseline: Sequence[Times], candidate: Sequence[Times], statistic: Statistic) -> Interval:
+    """Return the interval of the sides as a whole: by how much they vary is told by drawing pairs with replacement.
+
+    Of few pairs such draws vary too little, for which Student's distribution makes up.
+    """
+    count, estimate = len(baseline), _apart(statistic, baseline, candidate)
     draws = np.random.default_rng(0).integers(0, count, (_DRAWS, count))
-    drawn = [_apart(statistics[0], *([side[i] for i in draw] for side in (baseline, candidate))) for draw in draws]
-    low, high = np.quantile(drawn, [ALPHA, 1 - ALPHA]) - found[0].estimate
-    width = max(-low, high) * _student(count - 1) / _DEVIATIONS * np.sqrt(count / (count - 1))
-    first = replace(found[0], low=found[0].estimate - width, high=found[0].estimate + width)
-    return _agreed([first, *found[1:]])
+    drawn = [_apart(statistic, *([side[i] for i in draw] for side in (baseline, candidate))) for draw in draws]
+    low, high = np.quantile(drawn, [ALPHA / 2, 1 - ALPHA / 2]) - estimate
+    width = float(max(-low, high) * _student(count - 1) / _NORMAL * np.sqrt(count / (count - 1)))
+    return Interval(estimate, estimate - width, estimate + width)
 
 
 def unpaired(
@@ -128,8 +151,8 @@ def _apart(statistic: Statistic, baseline: Sequence[Times], candidate: Sequence[
 
 
 def _student(free: int) -> float:
-    """Return the quantile of Student's distribution at `ALPHA`, to a percent (Cornish and Fisher's expansion)."""
-    z = _DEVIATIONS
+    """Return the quantile of Student's distribution at half of `ALPHA` (Cornish and Fisher's expansion)."""
+    z = _NORMAL
     return z + (z**3 + z) / (4 * free) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
 
 
@@ -162,14 +185,23 @@ def _between(sides: Sequence[Sequence[Numbers]], expected: float) -> float:
     return float(np.sqrt((_PRIOR_RUNS * expected**2 + seen) / (_PRIOR_RUNS + free)))
 
 
-def _from_order(values: Numbers, counts: Numbers) -> Interval:
+def _from_order(values: Numbers, counts: Numbers, alpha: float = ALPHA) -> Interval:
     """Return the interval whose bounds are as many values from the ends as the distribution of ranks allows."""
     ordered = np.sort(values)
     chance = np.cumsum(counts) / counts.sum()
-    place = int(np.searchsorted(chance, ALPHA, side="right")) - 1
+    place = int(np.searchsorted(chance, alpha, side="right")) - 1
     if place < 0:
         return Interval(float(np.median(ordered)), -np.inf, np.inf)
     return Interval(float(np.median(ordered)), float(ordered[place]), float(ordered[-1 - place]))
+
+
+@cache
+def _signed_rank(pairs: int) -> Numbers:
+    """Return in how many ways some of the ranks 1 to n sum up to 0, 1, 2..."""
+    ways = np.ones(1)
+    for rank in range(1, pairs + 1):
+        ways = np.append(ways, np.zeros(rank)) + np.append(np.zeros(rank), ways)
+    return ways
 
 
 @cache

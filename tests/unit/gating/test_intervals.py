@@ -67,21 +67,37 @@ def test_a_factor_moves_the_interval_by_exactly_itself(shift: float, seed: int) 
     assert moved.high - plain.high == pytest.approx(np.log(shift))
 
 
-@given(seed=st.integers(0, 2**31), pairs=st.integers(5, 12))
-@settings(deadline=None, max_examples=30)
-def test_a_machine_that_changes_its_speed_between_pairs_does_not_matter(seed: int, pairs: int) -> None:
+def in_turn(seed: int, *, factor: float, pairs: int = 20) -> tuple[list[Times], list[Times]]:
+    """Return runs of two sides on a machine that is busy now and then, for both runs of a pair or for one."""
     random = np.random.default_rng(seed)
-    before, after = ([noisy(random, 10) for _ in range(pairs)] for _ in range(2))
-    speeds = random.uniform(1, 3, pairs)
-    plain = paired(before, after, [np.median])
-    slower, also_slower = ([run * s for run, s in zip(side, speeds, strict=True)] for side in (before, after))
-    changed = paired(slower, also_slower, [np.median])
-    assert (changed.estimate, changed.low, changed.high) == pytest.approx((plain.estimate, plain.low, plain.high))
+    speed = np.where(random.random(pairs) < 0.3, random.uniform(1.3, 2, pairs), 1)
+    once = np.where(random.random((2, pairs)) < 0.15, 1.5, 1)
+    before, after = ([noisy(random, 10) * speed[i] * once[side, i] for i in range(pairs)] for side in range(2))
+    return before, [run * factor for run in after]
 
 
-def test_too_few_pairs_bound_nothing() -> None:
-    runs = [np.full(10, MS)] * 4
-    assert paired(runs, runs, [np.median]).low == -np.inf
+def quartile(steps: Times) -> float:
+    return float(np.percentile(steps, 25))
+
+
+def test_a_machine_that_is_busy_now_and_then_raises_no_alarm() -> None:
+    alarms = sum(paired(*in_turn(seed, factor=1), [quartile]).low > np.log(1.01) for seed in range(60))
+    assert alarms <= 3
+
+
+def test_a_small_slow_down_is_found_on_such_a_machine() -> None:
+    found = sum(paired(*in_turn(seed, factor=1.05), [quartile]).low > np.log(1.01) for seed in range(60))
+    assert found >= 50
+
+
+def test_the_interval_holds_the_true_factor_nearly_always() -> None:
+    intervals = [paired(*in_turn(seed, factor=1.1, pairs=8), [quartile]) for seed in range(60)]
+    assert sum(each.low <= np.log(1.1) <= each.high for each in intervals) >= 52
+
+
+def test_fewer_pairs_make_the_interval_wider() -> None:
+    before, after = in_turn(1, factor=1)
+    assert paired(before[:6], after[:6], [quartile]).width > paired(before, after, [quartile]).width
 
 
 def test_blocks_that_follow_each_other_make_the_interval_wider() -> None:
@@ -129,13 +145,13 @@ def test_a_program_against_itself_is_hardly_ever_a_regression(run_of: RunOf, pai
 @pytest.mark.parametrize("pairs", [1, 10])
 def test_a_slow_down_of_a_tenth_is_found(run_of: RunOf, pairs: int) -> None:
     found = verdicts(run_of, factor=1.1, limit=0.02, pairs=pairs, seeds=20)
-    assert found.count(Verdict.REGRESSION) >= 18
+    assert found.count(Verdict.REGRESSION) >= 16
     assert Verdict.WITHIN not in found
 
 
 def test_a_slow_down_of_five_percent_is_found_by_runs_in_turn(run_of: RunOf) -> None:
     found = verdicts(run_of, factor=1.05, limit=0.02, pairs=10, seeds=20)
-    assert found.count(Verdict.REGRESSION) >= 18
+    assert found.count(Verdict.REGRESSION) >= 16
 
 
 @given(seed=st.integers(0, 2**31), share=st.floats(0.3, 0.75))
