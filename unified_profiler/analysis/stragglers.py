@@ -104,12 +104,12 @@ def _straggler(matrix: StepMatrix, index: int, excess: Floats, own: Floats) -> S
     if len(rows) < FEWEST_STEPS:
         return None
     share = excess[rows] / usual[rows]
-    found = _evidence(share, _beginning(excess[rows], share), len(matrix.ranks))
+    found = _evidence(matrix, index, rows, share, _beginning(excess[rows], share))
     if not found.convinces:
         return None
-    sharper = _evidence(share, _sharpened(matrix, index, rows, found.first, share), len(matrix.ranks))
+    began = found.first and _beginning(_grown(matrix, index, found.cause)[rows], share)
+    sharper = _evidence(matrix, index, rows, share, began or found.first)
     found = sharper if sharper.convinces else found
-    cause, cause_ns = _cause(matrix, index, rows, found.first)
     return Straggler(
         rank=matrix.ranks[index],
         since=int(matrix.steps[rows[found.first]]),
@@ -119,8 +119,8 @@ def _straggler(matrix: StepMatrix, index: int, excess: Floats, own: Floats) -> S
         step_share=found.step_share,
         chance=found.chance,
         step_count=found.step_count,
-        cause=cause.removesuffix("_ns"),
-        cause_ns=cause_ns,
+        cause=found.cause.removesuffix("_ns"),
+        cause_ns=found.cause_ns,
         waiting_ns=_waiting(matrix, index, rows[found.first :]),
     )
 
@@ -134,6 +134,8 @@ class _Evidence:
     step_share: float
     chance: float
     step_count: int
+    cause: str
+    cause_ns: int
 
     @property
     def convinces(self) -> bool:
@@ -141,16 +143,25 @@ class _Evidence:
         return large and self.step_count >= FEWEST_STEPS and self.chance <= CHANCE
 
 
-def _evidence(share: Floats, first: int, rank_count: int) -> _Evidence:
+def _evidence(matrix: StepMatrix, index: int, rows: npt.NDArray[np.int64], share: Floats, first: int) -> _Evidence:
+    """Weigh the steps from one on.
+
+    The part that grew most may tell more clearly than the whole, in which single steps that took the others long hide
+    it. That one of several parts was chosen counts against it.
+    """
     after = share[first:]
-    chance = min(1.0, rank_count * _chance(share, first))
-    return _Evidence(first, float(np.median(after)), float((after > THRESHOLD / 2).mean()), chance, len(after))
-
-
-def _sharpened(matrix: StepMatrix, index: int, rows: npt.NDArray[np.int64], first: int, share: Floats) -> int:
-    """Return when what makes the rank slow began: other parts of its steps vary as well and blur that."""
-    cause, _ = _cause(matrix, index, rows, first)
-    return first and (_beginning(_grown(matrix, index, cause)[rows], share) or first)
+    cause, cause_ns = _cause(matrix, index, rows, first)
+    grown = _grown(matrix, index, cause)[rows]
+    chance = min(_chance(share, first), len(CAUSES) * _chance(grown, first))
+    return _Evidence(
+        first=first,
+        extra_share=float(np.median(after)),
+        step_share=float((after > THRESHOLD / 2).mean()),
+        chance=min(1.0, 2 * len(matrix.ranks) * chance),
+        step_count=len(after),
+        cause=cause,
+        cause_ns=cause_ns,
+    )
 
 
 def _beginning(excess: Floats, share: Floats) -> int:
@@ -161,35 +172,42 @@ def _beginning(excess: Floats, share: Floats) -> int:
     places = np.arange(FEWEST_BEFORE, len(excess) - FEWEST_STEPS + 1)
     if not len(places):
         return 0
-    above = _above(excess, places)
-    place = int(places[np.argmax(above)])
-    sure = len(excess) * 0.5 * erfc(float(above.max()) / sqrt(2)) < UNSURE
+    place = _change(excess, places)
+    sure = len(excess) * 0.5 * erfc(_above(excess, place) / sqrt(2)) < UNSURE
     return place if sure and np.median(share[:place]) < np.median(share[place:]) - THRESHOLD / 2 else 0
 
 
-def _above(share: Floats, places: npt.NDArray[np.int64]) -> Floats:
-    """Say by how many standard deviations the steps from each place on are above those before (Mann and Whitney)."""
-    order = np.argsort(np.argsort(share, kind="stable"), kind="stable") + 1
-    count, later = len(share), len(share) - places
-    ranks = order.sum() - np.cumsum(order)[places - 1]
-    expected = later * (count + 1) / 2
-    above: Floats = (ranks - expected - 0.5) / np.sqrt(places * later * (count + 1) / 12)
-    return above
+def _change(excess: Floats, places: npt.NDArray[np.int64]) -> int:
+    """Return the place before and after which values are closest to two levels; single ones far off count little."""
+    near = np.clip(excess, *np.percentile(excess, [5, 95]))
+    before = np.cumsum(near)[places - 1]
+    after = near.sum() - before
+    count = len(excess)
+    return int(places[np.argmax(before**2 / places + after**2 / (count - places))])
 
 
-def _chance(share: Floats, first: int) -> float:
+def _above(excess: Floats, place: int) -> float:
+    """Say by how many standard deviations the steps from a place on are above those before (Mann and Whitney)."""
+    before, after = np.sort(excess[:place]), excess[place:]
+    below, up_to = (np.searchsorted(before, after, side=side).sum() for side in ("left", "right"))
+    wins = (float(below) + float(up_to)) / 2  # a draw is half a win
+    pairs = place * len(after)
+    return float((wins - pairs / 2 - 0.5) / sqrt(pairs * (len(excess) + 1) / 12))
+
+
+def _chance(excess: Floats, first: int) -> float:
     """Return how likely it looks like this by chance, for each place at which the change could have been.
 
     That is the probability that a fair coin shows as many heads as steps are slower than the others', or that of the
     ranks of the later steps among all, whichever is the surer sign.
     """
-    after = share[first:]
+    after = excess[first:]
     slower, count = int((after > 0).sum()), len(after)
     coin = float(sum(comb(count, k) for k in range(slower, count + 1)) / 2**count)
     if not first:
         return coin
-    change = 0.5 * erfc(float(_above(share, np.array([first]))[0]) / sqrt(2))
-    return 2 * len(share) * min(coin, change)
+    change = 0.5 * erfc(_above(excess, first) / sqrt(2))
+    return 2 * len(excess) * min(coin, change)
 
 
 def _cause(matrix: StepMatrix, index: int, rows: npt.NDArray[np.int64], first: int) -> tuple[str, int]:
