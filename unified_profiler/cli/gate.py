@@ -86,7 +86,7 @@ def gate(
 
       unified-profiler gate --baseline before --candidate after
 
-      unified-profiler gate --baseline a1 a2 a3 a4 a5 --candidate b1 b2 b3 b4 b5 --max-regression 2%
+      unified-profiler gate --baseline a1 a2 a3 a4 a5 a6 --candidate b1 b2 b3 b4 b5 b6 --max-regression 2%
 
       unified-profiler gate --baseline before --candidate after --metric op:aten::mm --metric memory
 
