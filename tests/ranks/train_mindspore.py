@@ -48,7 +48,7 @@ class Training:
         loss.asnumpy()
 
     def more_work(self) -> None:
-        for _ in range(16):
+        for _ in range(64):
             product = ops.matmul(self._matrix, self._matrix)
         product.asnumpy()
 

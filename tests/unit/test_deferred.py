@@ -136,6 +136,7 @@ prof = up.Profiler(level=1, deliver="deferred", schedule=plan, output_dir=sys.ar
 prof.start()
 prof.step()
 if not os.fork():
+    print("the child is there", flush=True)
     sys.stdin.read()
     os._exit(0)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -143,8 +144,11 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_forked_child_that_lives_on_does_not_keep_the_run_from_being_finished(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", FORKS, str(tmp_path)], stdin=subprocess.PIPE) as process:
+    command, pipe = [sys.executable, "-c", FORKS, str(tmp_path)], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
         process.wait()
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"the child is there\n"
         assert len(up.read(tmp_path).traces) == 1
         assert process.stdin is not None
         process.stdin.close()
