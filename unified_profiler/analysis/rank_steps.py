@@ -33,11 +33,13 @@ class RankSteps:
 
     Attributes:
         table: One row per rank and step.
+        matrix: The same times by step and rank.
         clocks: How far the ranks' clocks differ.
         stragglers: The ranks that are slow by their own doing, the slowest first.
     """
 
     table: pa.Table
+    matrix: StepMatrix
     clocks: Clocks
     stragglers: Sequence[Straggler]
 
@@ -45,14 +47,13 @@ class RankSteps:
 def rank_steps(run: Run, *, engine: Engine | None = None) -> RankSteps:
     """Work all of it out, reading each trace once."""
     engine = engine or DuckDBEngine()
-    facts = engine.each_trace(run.traces, rank_facts, columns=COLUMNS, schema=FACTS)
-    meetings = engine.run(load("meetings"), tables={"facts": facts})
+    facts, meetings = _facts(run, engine)
     clocks = run.clocks or estimate(facts, meetings, engine, run)
     shifts = as_table(None if run.clocks else clocks)
     tables = {"facts": facts, "meetings": meetings, "clocks": shifts}
     table = _finished(engine.run(load("rank_table"), tables=tables), run)
-    slow = stragglers(StepMatrix.of(table))
-    return RankSteps(table, clocks, _named(slow, facts, engine))
+    matrix = StepMatrix.of(table)
+    return RankSteps(table, matrix, clocks, _named(stragglers(matrix), facts, engine))
 
 
 def align_clocks(run: Run, *, engine: Engine | None = None) -> Run:
@@ -68,10 +69,15 @@ def align_clocks(run: Run, *, engine: Engine | None = None) -> Run:
     if run.clocks is not None or len(set(machines(run).values())) < 2:
         return run
     engine = engine or DuckDBEngine()
-    facts = engine.each_trace(run.traces, rank_facts, columns=COLUMNS, schema=FACTS)
-    clocks = estimate(facts, engine.run(load("meetings"), tables={"facts": facts}), engine, run)
+    clocks = estimate(*_facts(run, engine), engine, run)
     keep_clocks(run, clocks)
     return run.by_clocks(clocks)
+
+
+def _facts(run: Run, engine: Engine) -> tuple[EngineTable, pa.Table]:
+    """Return what the traces say about their ranks, and of that the meetings."""
+    facts = engine.each_trace(run.traces, rank_facts, columns=COLUMNS, schema=FACTS)
+    return facts, engine.run(load("meetings"), tables={"facts": facts})
 
 
 def keep_clocks(run: Run, clocks: Clocks) -> None:

@@ -2,28 +2,36 @@
 -- `facts` has the parts of each step and its exposed moments, in which the rank was in a meeting and did nothing else;
 -- `meetings` has the collectives that end for all together; `clocks` says how far the clock of a rank is ahead.
 with
-exposed as (
-    select
-        facts.rank,
-        cycle,
-        step,
-        start_ns - cast(round(coalesce(ahead_ns + drift * (start_ns - at_ns), 0)) as bigint) as start_ns,
-        end_ns - cast(round(coalesce(ahead_ns + drift * (end_ns - at_ns), 0)) as bigint) as end_ns
+moments as (
+    select rank, cycle, step, what, name, nth, start_ns, end_ns
     from facts
-    left join clocks on clocks.rank = facts.rank
     where what = 'exposed'
+    union all
+    select rank, cycle, step, 'meeting' as what, name, nth, start_ns, end_ns
+    from meetings
 ),
-met as (
+placed as (
     select
-        meetings.rank,
+        moments.rank,
         cycle,
         step,
+        what,
         name,
         nth,
         start_ns - cast(round(coalesce(ahead_ns + drift * (start_ns - at_ns), 0)) as bigint) as start_ns,
         end_ns - cast(round(coalesce(ahead_ns + drift * (end_ns - at_ns), 0)) as bigint) as end_ns
-    from meetings
-    left join clocks on clocks.rank = meetings.rank
+    from moments
+    left join clocks on clocks.rank = moments.rank
+),
+exposed as (
+    select rank, cycle, step, start_ns, end_ns
+    from placed
+    where what = 'exposed'
+),
+met as (
+    select rank, cycle, step, name, nth, start_ns, end_ns
+    from placed
+    where what = 'meeting'
 ),
 complete as (
     select step, name, nth, max(start_ns) as complete_ns

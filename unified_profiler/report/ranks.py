@@ -98,11 +98,10 @@ def rank_table(source: Source, *, engine: Engine | None = None) -> RankTable:
     run = Run(traces=tuple(traces_of(source))) if isinstance(source, Trace) else source
     _check_ranks(run)
     found = rank_steps(run, engine=engine)
-    matrix = StepMatrix.of(found.table)
-    verdict = tuple(_worded(_verdict(found, matrix)))
-    notices = tuple(_worded(_notices(run, found, matrix)))
+    verdict = tuple(_worded(_verdict(found)))
+    notices = tuple(_worded(_notices(run, found)))
     return RankTable(
-        table=_with_skew(found.table, matrix),
+        table=_with_skew(found.table, found.matrix),
         headings={name: heading for name, heading in HEADINGS.items() if name != "step_count"},
         footer=tuple(statement.text for statement in (*verdict, *notices)),
         sorted_by="step",
@@ -137,7 +136,8 @@ def _with_skew(table: pa.Table, matrix: StepMatrix) -> pa.Table:
     return table.add_column(table.column_names.index("own_ns") + 1, "skew_ns", skew)
 
 
-def _verdict(found: RankSteps, matrix: StepMatrix) -> Iterator[Statement]:
+def _verdict(found: RankSteps) -> Iterator[Statement]:
+    matrix = found.matrix
     ranks = len(matrix.ranks)
     common = int(np.isfinite(matrix.times["wall_ns"]).all(axis=1).sum()) if ranks else 0
     if ranks < 2:
@@ -167,10 +167,10 @@ def _slow(straggler: Straggler) -> Iterator[Statement]:
     )
 
 
-def _notices(run: Run, found: RankSteps, matrix: StepMatrix) -> Iterator[Statement]:
+def _notices(run: Run, found: RankSteps) -> Iterator[Statement]:
     yield from _missing(run)
     yield from _died(run)
-    yield from _different_steps(matrix)
+    yield from _different_steps(found.matrix)
     off = [clock for clock in found.clocks.ranks if abs(clock.ahead_ns) > clock.uncertainty_ns]
     if off:
         most = max(off, key=lambda clock: abs(clock.ahead_ns))
