@@ -16,6 +16,7 @@ import pyarrow as pa
 from unified_profiler.analysis.ancestry import nearest, parent_rows
 from unified_profiler.analysis.columns import Coded, coded
 from unified_profiler.errors import ConfigurationError
+from unified_profiler.model.columns import dictionary_array
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.run import Run
 from unified_profiler.model.schema import TEXT, EventTable
@@ -143,6 +144,5 @@ def _replaced(events: EventTable, column: str, found: Ints, values: list[str]) -
     before = coded(events, column)
     texts = [*before.values, *values]
     codes = np.where(found >= 0, found + len(before.values), before.codes)
-    indices = pa.array(codes.astype(np.int32), mask=codes < 0)
-    merged = pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string())).cast(pa.string()).cast(TEXT)
+    merged = dictionary_array(codes, pa.array(texts, pa.string())).cast(pa.string()).cast(TEXT)
     return events.set_column(events.schema.get_field_index(column), events.schema.field(column), merged)

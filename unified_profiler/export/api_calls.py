@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import ByteSize, TypeAdapter
 
 from unified_profiler.analysis.options import chosen
 from unified_profiler.engine import Source, traces_of
@@ -24,12 +22,11 @@ from unified_profiler.export.fragments import as_buffer
 from unified_profiler.model.nesting import Ints, whole_numbers
 from unified_profiler.model.run_writer import check_output_dir
 from unified_profiler.model.schema import Kind
+from unified_profiler.model.units import parse_bytes
 
 FORMATS: Mapping[str, Callable[[ApiCalls], Layout]] = MappingProxyType({"json": json_tree, "csv": csv_table})
 _STEM = "api_calls"
 _BLOCK = 1 << 14  # calls whose text is in memory at a time
-_SIZE = re.compile(r"\s*\d*\.?\d+\s*[a-zA-Z]*\s*", re.ASCII)
-_ENDLESS = 1 << 62  # bytes
 
 
 def write_api_calls(
@@ -64,7 +61,7 @@ def write_api_calls(
     """
     lay_out = chosen("format", format, FORMATS)
     stamp = chosen("file_name_spec", file_name_spec, NAME_SPECS)
-    limit, folder = _bytes(file_max_size), Path(out_dir)
+    limit, folder = parse_bytes(file_max_size, option="file_max_size"), Path(out_dir)
     check_output_dir(folder, option="out_dir")
     calls = _calls(source)
     layout = lay_out(calls)
@@ -76,19 +73,6 @@ def write_api_calls(
     except OSError as error:
         msg = f"API calls cannot be written to {folder}: {error}. Choose another `out_dir` or make room there."
         raise ExportError(msg) from error
-
-
-def _bytes(size: object) -> int:
-    found = 0
-    if isinstance(size, (str, int)) and not isinstance(size, bool) and _SIZE.fullmatch(str(size)):
-        try:
-            found = int(TypeAdapter(ByteSize).validate_python(size))
-        except ValueError:
-            found = 0
-    if found > 0:
-        return min(found, _ENDLESS)
-    msg = f"`file_max_size` must be a number of bytes, or text such as '10MB', '512KB' or '1.5MiB'; found {size!r}."
-    raise ConfigurationError(msg)
 
 
 def _calls(source: Source) -> ApiCalls:

@@ -47,8 +47,20 @@ def text(codes: npt.NDArray[Any], texts: Iterable[str | None]) -> pa.DictionaryA
     if not distinct:
         return None
     indices = lookup[codes]
-    column = with_nulls(indices, indices < 0)
-    return None if column is None else pa.DictionaryArray.from_arrays(column, pa.array(list(distinct), pa.string()))
+    if len(indices) and (indices < 0).all():
+        return None
+    return dictionary_array(indices, pa.array(list(distinct), pa.string()))
+
+
+def dictionary_array(codes: npt.NDArray[Any], values: pa.Array) -> pa.DictionaryArray:
+    """Build a dictionary array from codes, of which those below 0 are null.
+
+    Under a null stands 0, never the code itself: Arrow looks up every index when it unifies dictionaries, and one
+    outside the dictionary makes it read foreign memory.
+    """
+    missing = codes < 0
+    indices = pa.array(np.maximum(codes, 0).astype(np.int32), mask=missing if missing.any() else None)
+    return pa.DictionaryArray.from_arrays(indices, values)
 
 
 def with_nulls(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> pa.Array | None:

@@ -1,6 +1,15 @@
-"""Numbers with units, as torch's profiler prints them."""
+"""Numbers with units, as torch's profiler prints them, and sizes as people write them."""
 
 from __future__ import annotations
+
+import re
+
+from pydantic import ByteSize, TypeAdapter
+
+from unified_profiler.errors import ConfigurationError
+
+_SIZE = re.compile(r"\s*\d*\.?\d+\s*[a-zA-Z]*\s*", re.ASCII)
+_LARGEST = 1 << 62
 
 
 def format_time(nanoseconds: float) -> str:
@@ -19,3 +28,21 @@ def format_bytes(count: float) -> str:
         if abs(count) >= size:
             return f"{count / size:.2f} {unit}"
     return f"{count:g} B"
+
+
+def parse_bytes(size: object, *, option: str) -> int:
+    """Return a size in bytes, given as a number or as text such as "10MB" (of 1000) or "1.5MiB" (of 1024).
+
+    Raises:
+        ConfigurationError: It is neither, or not positive.
+    """
+    count = 0
+    if isinstance(size, (str, int)) and not isinstance(size, bool) and _SIZE.fullmatch(str(size)):
+        try:
+            count = int(TypeAdapter(ByteSize).validate_python(size))
+        except (ValueError, OverflowError):
+            count = 0
+    if count > 0:
+        return min(count, _LARGEST)
+    msg = f"`{option}` must be a number of bytes, or text such as '10MB', '512KB' or '1.5MiB'; found {size!r}."
+    raise ConfigurationError(msg)

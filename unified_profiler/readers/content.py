@@ -1,17 +1,15 @@
-"""What is in a file, packed or not, with errors that say what is wrong with it."""
+"""What kind of file a file is, by its first bytes."""
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import first_bytes
 
 _OPENING = 1 << 16
-_GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
 _OWN_JSON = re.compile(rb'\s*\{\s*"unified_profiler"\s*:')
 
@@ -22,7 +20,6 @@ class Opening:
 
     path: Path
     start: bytes
-    compressed: bool
 
     @property
     def is_parquet(self) -> bool:
@@ -46,32 +43,8 @@ def look_into(path: Path) -> Opening:
     Raises:
         TraceFormatError: It cannot be read, is empty, or is broken gzip.
     """
-    start = _read(path, packed=False, size=_OPENING)
-    compressed = start.startswith(_GZIP)
-    if compressed:
-        start = _read(path, packed=True, size=_OPENING)
+    start = first_bytes(path, _OPENING)
     if not start.strip():
         msg = f"{path} is empty. The program that wrote it may have been stopped before it was done; record again."
         raise TraceFormatError(msg)
-    return Opening(path, start, compressed)
-
-
-def contents(opening: Opening) -> bytes:
-    """Read a whole file, unpacked.
-
-    Raises:
-        TraceFormatError: It cannot be read, or is broken gzip.
-    """
-    return _read(opening.path, packed=opening.compressed, size=-1)
-
-
-def _read(path: Path, *, packed: bool, size: int) -> bytes:
-    try:
-        with gzip.open(path) if packed else path.open("rb") as file:
-            return file.read(size)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        msg = f"{path} is a damaged gzip file, perhaps cut off while it was written or copied: {error}"
-        raise TraceFormatError(msg) from error
-    except OSError as error:
-        msg = f"{path} cannot be read: {error}"
-        raise TraceFormatError(msg) from error
+    return Opening(path, start)

@@ -10,11 +10,12 @@ import msgspec
 from unified_profiler import registry
 from unified_profiler.engine import DuckDBEngine, Engine
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import read_bytes
 from unified_profiler.model.records import Manifest
 from unified_profiler.model.run import MANIFEST, STEPS, Run, is_run
 from unified_profiler.model.storage import parse_record, read_parquet
 from unified_profiler.readers.chrome import read_chrome
-from unified_profiler.readers.content import Opening, contents, look_into
+from unified_profiler.readers.content import Opening, look_into
 from unified_profiler.readers.native import read_native, recognised_by
 from unified_profiler.readers.pending import read_finished
 from unified_profiler.readers.remote import is_url, read_url
@@ -87,7 +88,7 @@ def _read_file(path: Path) -> Run:
     if opening.is_parquet:
         return Run(traces=(read_parquet(path),))
     if opening.is_own_json:
-        return Run(traces=tuple(read_chrome(path, contents(opening))))
+        return Run(traces=tuple(read_chrome(path, read_bytes(path))))
     backend = recognised_by(path)
     if backend is None:
         msg = f"{path} is {_description(opening)}. {_accepted()}"
@@ -100,7 +101,7 @@ def _description(opening: Opening) -> str:
     if not opening.is_json:
         return f"no trace: it begins with {opening.start[:16]!r}"
     try:
-        document = msgspec.json.decode(contents(opening))
+        document = msgspec.json.decode(read_bytes(opening.path))
     except (msgspec.DecodeError, RecursionError) as error:
         return f"damaged JSON, perhaps cut off while it was written: {error}"
     if isinstance(document, dict):

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from unified_profiler._version import __version__
 from unified_profiler.capture.steps import STEP_SCHEMA
+from unified_profiler.model.columns import dictionary_array
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.records import CycleRecord, Manifest, TraceInfo
 from unified_profiler.model.run_writer import RunWriter
@@ -200,8 +201,7 @@ def _as_table(fleet: Fleet, rank: int, start: Ints, length: Ints) -> EventTable:
         return np.tile(values, fleet.steps)
 
     def text(codes: Ints, values: list[str]) -> pa.Array:
-        indices = pa.array(each(codes), pa.int32(), mask=each(codes < 0))
-        return pa.DictionaryArray.from_arrays(indices, pa.array(values))
+        return dictionary_array(each(codes), pa.array(values))
 
     return event_table(
         {

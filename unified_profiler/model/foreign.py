@@ -1,0 +1,141 @@
+"""The boundary where files become values. A file is data: whatever is wrong with it is a `TraceFormatError`.
+
+Every reader opens files through `read_bytes` or `first_bytes`, which bound how much is read, and turns their content
+into tables and records within `reading`, which names the file in whatever goes wrong.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from unified_profiler.errors import TraceFormatError, UnifiedProfilerError
+from unified_profiler.model.units import format_bytes, parse_bytes
+
+LIMIT_VARIABLE = "UNIFIED_PROFILER_MAX_BYTES"
+"""Environment variable that raises or lowers how many bytes are read of one file, once unpacked."""
+
+_LIMIT = 4 << 30
+_PACKED_RATIO = 100
+"""Traces shrink to a tenth or a thirtieth when packed; what shrinks further than this was made to fill memory."""
+_PACKED_ALLOWANCE = 256 << 20
+_GZIP = b"\x1f\x8b"
+_CHUNK = 1 << 22
+
+
+@contextmanager
+def reading(path: Path | str, *, expected: str = "a file that a profiler wrote") -> Iterator[None]:
+    """Turn every exception of a block that interprets the content of a file into a `TraceFormatError`.
+
+    Args:
+        path: The file.
+        expected: What it was taken for, with an article.
+
+    Raises:
+        TraceFormatError: The block raised something that is not an error of this package already.
+    """
+    try:
+        yield
+    except UnifiedProfilerError:
+        raise
+    except MemoryError as error:
+        msg = f"{path} asks for more memory than there is; expected {expected}. It is damaged, or too large to read."
+        raise TraceFormatError(msg) from error
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"[:500]
+        msg = f"{path} cannot be read; expected {expected}. It is damaged, cut off or of another kind ({reason})."
+        raise TraceFormatError(msg) from error
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file, unpacked if it is gzip.
+
+    Raises:
+        TraceFormatError: It is no regular file, cannot be read, is damaged gzip, or is larger than allowed.
+    """
+    with _opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        check_size(path, size)
+        if not _is_packed(file):
+            return file.read()
+        return _unpacked(path, file, min(size_limit(), max(_PACKED_ALLOWANCE, _PACKED_RATIO * size)))
+
+
+def first_bytes(path: Path, count: int) -> bytes:
+    """Return the first bytes of a file, unpacked if it is gzip.
+
+    Raises:
+        TraceFormatError: It is no regular file, cannot be read, or is damaged gzip.
+    """
+    with _opened(path) as file:
+        return gzip.GzipFile(fileobj=file).read(count) if _is_packed(file) else file.read(count)
+
+
+def size_limit() -> int:
+    """Return how many bytes may be read of one file.
+
+    Raises:
+        ConfigurationError: The variable holds no size.
+    """
+    text = os.environ.get(LIMIT_VARIABLE, "").strip()
+    return parse_bytes(text, option=LIMIT_VARIABLE) if text else _LIMIT
+
+
+def check_size(path: Path | str, size: int) -> None:
+    """Refuse a file whose content would take more memory than allowed.
+
+    Raises:
+        TraceFormatError: It would.
+    """
+    if size > size_limit():
+        raise _too_large(path, f"holds {format_bytes(size)}", size_limit())
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a directory" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
+            msg = f"{path} is {kind}; expected a regular file. Copy what it gives to a file and read that."
+            raise TraceFormatError(msg)
+        with path.open("rb") as file:
+            yield file
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        msg = f"{path} is a damaged gzip file, perhaps cut off while it was written or copied: {error}"
+        raise TraceFormatError(msg) from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, UnifiedProfilerError):
+            raise
+        msg = f"{path} cannot be read: {error}"
+        raise TraceFormatError(msg) from error
+
+
+def _is_packed(file: BinaryIO) -> bool:
+    start = file.read(len(_GZIP))
+    file.seek(0)
+    return start == _GZIP
+
+
+def _unpacked(path: Path, file: BinaryIO, limit: int) -> bytes:
+    content = io.BytesIO()
+    packed = gzip.GzipFile(fileobj=file)
+    while chunk := packed.read(_CHUNK):
+        if content.tell() + len(chunk) > limit:
+            raise _too_large(path, f"unpacks to more than {format_bytes(limit)}", limit)
+        content.write(chunk)
+    return content.getvalue()
+
+
+def _too_large(path: Path | str, found: str, limit: int) -> TraceFormatError:
+    return TraceFormatError(
+        f"{path} {found}; expected at most {format_bytes(limit)}, since a damaged or hostile file could fill the "
+        f"memory. If the file is sound, allow more with {LIMIT_VARIABLE}=32GB."
+    )
