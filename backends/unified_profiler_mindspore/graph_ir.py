@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import read_bytes, reading
 from unified_profiler_mindspore.nodes import Node, parse
 
 Shape = tuple[int, ...]
@@ -106,14 +106,11 @@ def read_graph(path: Path) -> Graph:
     Raises:
         TraceFormatError: The file is damaged or of another kind.
     """
-    try:
-        content = [(number, value) for top in _bytes(path.read_bytes(), 4) for number, value in _fields(top)]
+    with reading(path, expected="a graph of MindSpore"):
+        content = [(number, value) for top in _bytes(read_bytes(path), 4) for number, value in _fields(top)]
         operators = [_operator(value) for number, value in content if number == 1 and isinstance(value, bytes)]
         parameters = [value for number, value in content if number == 3 and isinstance(value, bytes)]
         return Graph(operators, {_text(value, 1): _shape(next(_bytes(value, 2), b"")) for value in parameters})
-    except (OSError, ValueError, LookupError) as error:
-        msg = f"{path} is damaged, or no graph of MindSpore: {error}"
-        raise TraceFormatError(msg) from error
 
 
 def _operator(text: bytes) -> Operator:
@@ -166,13 +163,17 @@ def _fields(text: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 _FIXED = {1: 8, 5: 4}
 """Bytes of values of fixed length."""
+_LONGEST_NUMBER = 10
+"""Bytes of a number of 64 bits."""
 
 
 def _number(text: bytes, place: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
+    number = 0
+    for shift in range(0, _LONGEST_NUMBER * 7, 7):
         byte = text[place]
         number |= (byte & 127) << shift
-        place, shift = place + 1, shift + 7
+        place += 1
         if byte < 128:
             return number, place
+    msg = "a number is longer than 64 bits"
+    raise ValueError(msg)

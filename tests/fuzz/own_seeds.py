@@ -15,9 +15,10 @@ from unified_profiler.capture.regions import Span
 from unified_profiler.capture.steps import StepLog
 from unified_profiler.capture.window import Step, Window
 from unified_profiler.model.clocks import Clocks, RankClock
-from unified_profiler.model.records import CycleRecord, Failure, Manifest, TraceInfo
-from unified_profiler.model.run import Run
+from unified_profiler.model.records import Failure, Manifest, TraceInfo
+from unified_profiler.model.run import STEPS, Run
 from unified_profiler.model.run_writer import RankWriter, write_clocks
+from unified_profiler.model.steps import StepFile
 from unified_profiler.model.trace import Trace
 from unified_profiler.schedule import Phase
 from unified_profiler.spi import NativeCapture
@@ -80,12 +81,13 @@ def _trace(cycle: int, *, rank: int = 0) -> Trace:
 def _write_rank(folder: Path, *, rank: int = 0, cycles: int = 2, ended: bool = True) -> None:
     writer = RankWriter(folder / f"rank-{rank:05d}")
     writer.folder.mkdir(parents=True)
-    traces = [writer.write_trace(_trace(cycle, rank=rank)) for cycle in range(cycles)]
+    for cycle in range(cycles):
+        writer.write_trace(_trace(cycle, rank=rank))
     steps = StepLog()
     for number in range(4):
         steps.begin(_START + number * _STEP, Phase.RECORD if number % 2 else Phase.IDLE)
         steps.ends.append(_START + (number + 1) * _STEP)
-    writer.write_steps(steps.to_table(rank))
+    StepFile(writer.folder / STEPS).append(steps.to_table(rank))
     writer.write_manifest(
         Manifest(
             **{"profiler_version": "1.0", "run": "run", "rank": rank, "world_size": 2, "host": HOST, "pid": 12},
@@ -95,7 +97,6 @@ def _write_rank(folder: Path, *, rank: int = 0, cycles: int = 2, ended: bool = T
             started_ns=_START,
             ended_ns=_START + 10**9 if ended else None,
             step_count=4,
-            cycles=tuple(CycleRecord(file=f"cycle-{t.info.cycle:05d}.parquet", info=t.info) for t in traces),
             failures=(Failure(source="torch", action="normalise", error="ValueError: x", cycle=1),),
         )
     )

@@ -80,7 +80,7 @@ def _run_metadata() -> list[Seed]:
     multiply = (_GOLDEN / "run_metadata" / "multiply.pb").read_bytes()
     timeline = (_GOLDEN / "run_metadata" / "multiply_timeline.json").read_bytes()
     entry = {"file": "run-00000.pb", "graph": "g", "step": 3, "start_ns": 10**18, "end_ns": 10**18 + 10**9, "thread": 7}
-    note = {"names": {"multiply": [["layer", "Dense"]]}, "roots": {"x": "metric"}, "nodes": {"multiply": [{"a": 1}]}}
+    note = {"names": {"multiply": [["layer", "Dense"]]}, "roots": {"x": "metric"}, "nodes": {"multiply": [{"result": [2, 2]}]}}
     recorded = {
         "run_metadata/run-00000.pb": multiply,
         "run_metadata/runs.json": json.dumps([entry]).encode(),
