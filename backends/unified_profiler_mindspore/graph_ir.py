@@ -90,14 +90,17 @@ class Graph:
         return self.by_key[key].shape if key in self.by_key else self._parameters.get(key)
 
     def _source(self, key: str) -> str | None:
-        first = key
-        for _ in self.operators:  # no way is longer
+        passed = []
+        while key not in self._sources:
             operator = self.by_key.get(key)
+            self._sources[key] = key  # until it is known; for good where operators of a damaged file form a ring
             if operator is None or operator.type not in _PASSING or not operator.inputs:
                 break
-            key = self._sources.get(key) or operator.inputs[0]
-        self._sources[first] = key
-        return key if key in self.by_key or key in self._parameters else None
+            passed.append(key)
+            key = operator.inputs[0]
+        source = self._sources[key]
+        self._sources |= dict.fromkeys(passed, source)
+        return source if source in self.by_key or source in self._parameters else None
 
 
 def read_graph(path: Path) -> Graph:

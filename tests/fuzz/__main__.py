@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import os
 import sys
 import tempfile
-import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,8 @@ from tests.fuzz.seeds import FORMATS
 from tests.fuzz.trees import write
 from tests.fuzz.workers import judged
 
-_SHOWN = 5
+FINDINGS = "findings"
+_SHOWN, _EVERY = 5, 1000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--format", action="append", choices=FORMATS, help="only this one; may be given several times")
     parser.add_argument("--count", type=int, default=1000, help="how many cases of each format")
     parser.add_argument("--first", type=int, default=0, help="the first number")
-    parser.add_argument("--workers", type=int, default=2, help="how many processes read")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="how many processes read")
     parser.add_argument("--number", type=int, help="one case alone, in this process, with all that is known about it")
     parser.add_argument("--keep", type=Path, help="with --number: write the files of the case to this directory")
     given = parser.parse_args(arguments)
@@ -53,31 +54,28 @@ def _show(names: Sequence[str], number: int, keep: Path | None) -> int:
 
 
 def _fuzz(names: Sequence[str], numbers: range, workers: int) -> int:
-    lines = [f"{'format':<14}{'ok':>8}{'typed':>8}{'findings':>10}{'seconds':>9}"]
+    counts, seconds = Counter[tuple[str, str]](), Counter[str]()
     findings: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    tasks = ((name, number) for name in names for number in numbers)
+    for done, ((name, number), outcome) in enumerate(judged(tasks, workers=workers), start=1):
+        kind = outcome.kind if outcome.kind in {OK, TYPED} else FINDINGS
+        counts[name, kind] += 1
+        seconds[name] += outcome.seconds
+        if kind == FINDINGS:
+            findings[name, outcome.kind, outcome.text].append(number)
+        if done % _EVERY == 0:
+            print(
+                f"{name}: {done} of {len(names) * len(numbers)}, findings {len(findings)}", file=sys.stderr, flush=True
+            )
+    print(f"{'format':<14}{OK:>8}{TYPED:>8}{FINDINGS:>10}{'seconds':>9}")
     for name in names:
-        counts, begun = Counter[str](), time.monotonic()
-        for (_, number), outcome in judged(((name, number) for number in numbers), workers=workers):
-            kind = outcome.kind if outcome.kind in {OK, TYPED} else "findings"
-            counts[kind] += 1
-            if kind == "findings":
-                findings[name, outcome.kind, outcome.text].append(number)
-            if counts.total() % 500 == 0:
-                _progress(name, counts, len(numbers))
-        _progress(name, counts, len(numbers), end="\n")
-        seconds = time.monotonic() - begun
-        lines.append(f"{name:<14}{counts[OK]:>8}{counts[TYPED]:>8}{counts['findings']:>10}{seconds:>9.0f}")
-    print("\n".join(lines))
+        numbers_of = "".join(f"{counts[name, kind]:>{width}}" for kind, width in ((OK, 8), (TYPED, 8), (FINDINGS, 10)))
+        print(f"{name:<14}{numbers_of}{seconds[name]:>9.0f}")
     for (name, kind, text), found in sorted(findings.items(), key=lambda item: -len(item[1])):
         print(f"\n{name}: {kind}: {text} ({len(found)} times)")
         for number in sorted(found)[:_SHOWN]:
             print(f"    python -m tests.fuzz --format {name} --number {number}")
     return int(bool(findings))
-
-
-def _progress(name: str, counts: Counter[str], of: int, *, end: str = "\r") -> None:
-    text = f"{name}: {counts.total()} of {of}, ok {counts[OK]}, typed {counts[TYPED]}, findings {counts['findings']}"
-    print(text, end=end, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

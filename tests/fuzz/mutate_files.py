@@ -11,7 +11,17 @@ _NAMES = (
     *("rank-00001", "rank-", "rank-x", "rank--1", "rank-99999999999999999999", "rank-00000 copy", "cycle-00000"),
     *("cycle-x", "cycle-99999999999999999999.parquet", "cycle-00001.parquet", "manifest.json", "steps.arrow"),
     *("clocks.json", "pending", "native", "FRAMEWORK", "ASCEND_PROFILER_OUTPUT", "trace_view.json", "run_metadata"),
-    *("x", ".hidden", "new\nline", "\udcff\udcfe", "x" * 255, "*", "[a", "%s", "cpu_framework_99999999999999999999.txt"),
+    *(
+        "x",
+        ".hidden",
+        "new\nline",
+        "\udcff\udcfe",
+        "x" * 255,
+        "*",
+        "[a",
+        "%s",
+        "cpu_framework_99999999999999999999.txt",
+    ),
 )
 
 
@@ -39,9 +49,9 @@ def mutate_files(rng: Random, tree: Tree) -> None:
 
 def _instead(rng: Random, entry: Entry, *, depth: int) -> Entry:
     up = "../" * depth
-    outside = [Link(f"{up}{OUTSIDE}/{name}") for name in ("secret", "folder", "missing", "")]
-    content = entry if isinstance(entry, bytes) else b"x"
-    return rng.choice((Folder(), Pipe(), Unreadable(content), Link("/dev/zero"), Link("."), Link(up or "."), *outside, b""))
+    targets = ("/dev/zero", ".", up or ".", *(f"{up}{OUTSIDE}/{name}" for name in ("secret", "folder", "missing", "")))
+    others: list[Entry] = [Folder(), Pipe(), Unreadable(entry if isinstance(entry, bytes) else b"x"), b""]
+    return rng.choice([*others, *map(Link, targets)])
 
 
 def _replace_folder(rng: Random, tree: Tree, name: str) -> None:

@@ -72,7 +72,9 @@ def _written(rng: Random, table: pa.Table, *, options: bool) -> bytes:
 
 def _poke_buffer(rng: Random, data: bytes, table: pa.Table) -> bytes:
     """Set a raw value of a column: an index, an offset, a bit of validity, under a null or not."""
-    column = rng.choice([column for column in table.columns if column.num_chunks and len(column)] or [pa.chunked_array([[0]])])
+    column = rng.choice(
+        [column for column in table.columns if column.num_chunks and len(column)] or [pa.chunked_array([[0]])]
+    )
     chunk = column.chunk(0)
     parts = [*chunk.buffers(), *(chunk.dictionary.buffers() if isinstance(chunk, pa.DictionaryArray) else ())]
     buffer = rng.choice([bytes(part) for part in parts if part is not None and part.size >= 4] or [b""])
@@ -111,7 +113,9 @@ def _other_values(rng: Random, table: pa.Table) -> pa.Table:
     for _ in range(rng.choice((1, 1, len(values)))):
         if values:
             values[rng.randrange(len(values))] = _value(rng, field.type)
-    return table.set_column(place, pa.field(field.name, field.type), pa.array(values, _plain(field.type)).cast(field.type))
+    return table.set_column(
+        place, pa.field(field.name, field.type), pa.array(values, _plain(field.type)).cast(field.type)
+    )
 
 
 def _value(rng: Random, kind: pa.DataType) -> Any:

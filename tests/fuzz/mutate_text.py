@@ -87,7 +87,8 @@ def _mark(number: int) -> str:
 
 def _changed(rng: Random, document: Any, raw: list[bytes]) -> Any:
     """Change one value of a document; the nearer to the top, the likelier."""
-    holder, key = None, None
+    holder: Any = None
+    key: Any = None
     here = document
     while isinstance(here, (dict, list)) and here and rng.random() < 0.85:
         holder, key = here, rng.choice(list(here)) if isinstance(here, dict) else rng.randrange(len(here))
@@ -120,7 +121,9 @@ def _value(rng: Random, old: Any, raw: list[bytes]) -> Any:
     deep: Any = old
     for _ in range(rng.choice((1, 3, 400))):
         deep = [deep] if rng.random() < 0.5 else {"a": deep}
-    nudged = [old + 1, old - 1, -old, old * 1000, str(old), float(old)] if type(old) is int and abs(old) < 1 << 62 else []
+    nudged = (
+        [old + 1, old - 1, -old, old * 1000, str(old), float(old)] if type(old) is int and abs(old) < 1 << 62 else []
+    )
     return rng.choice((*plain, *text, *nudged, *nudged, [], {}, [old], [old] * 300, {"a": old}, deep))
 
 
@@ -178,7 +181,11 @@ def _insert(rng: Random, data: bytes) -> bytes:
 
 def _overwrite(rng: Random, data: bytes) -> bytes:
     start, end = _range(rng, data)
-    return data[:start] + rng.choice((bytes(end - start), b"\xff" * (end - start), rng.randbytes(end - start))) + data[end:]
+    return (
+        data[:start]
+        + rng.choice((bytes(end - start), b"\xff" * (end - start), rng.randbytes(end - start)))
+        + data[end:]
+    )
 
 
 def _replace_all(rng: Random, data: bytes) -> bytes:

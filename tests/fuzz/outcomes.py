@@ -11,8 +11,9 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 
@@ -43,6 +44,8 @@ class Outcome:
     text: str = ""
     """One line by which findings are told apart."""
     details: str = ""
+    seconds: float = 0.0
+    """What the processor worked for it."""
 
 
 class Room:
@@ -61,9 +64,13 @@ class Room:
 
     def judge(self, name: str, number: int) -> Outcome:
         """Make a case and read it."""
+        begun = time.process_time()
+        return replace(self._judged(name, number), seconds=time.process_time() - begun)
+
+    def _judged(self, name: str, number: int) -> Outcome:
         case = make(name, number)
         shutil.rmtree(self._out, ignore_errors=True)
-        _remove(self._case)
+        shutil.rmtree(self._case, ignore_errors=True)
         self._case.mkdir()
         write(case.tree, self._case)
         finished = self._finished()
@@ -132,23 +139,13 @@ class Room:
 
 def prepare_process() -> None:
     """Bound this process, and take out what makes reading slow or different from machine to machine."""
-    registry.entry_points = lambda group: ()  # type: ignore[assignment]  # looks at every installed package
-    socket.gethostname = lambda: HOST
+    mock.patch.object(registry, "entry_points", return_value=()).start()  # it looks at every installed package
+    mock.patch.object(socket, "gethostname", return_value=HOST).start()
     logging.getLogger("unified_profiler").setLevel(logging.CRITICAL + 1)
     pa.set_cpu_count(1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + _ROOM_BYTES, resource.RLIM_INFINITY))
-
-
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, onerror=_allow_and_repeat)
-
-
-def _allow_and_repeat(function: object, path: str, _: object) -> None:
-    if os.path.lexists(path):
-        os.chmod(Path(path).parent, 0o700)  # noqa: PTH101
-        shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)  # noqa: PTH
 
 
 def _peak_bytes() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import unified_profiler as up
@@ -55,7 +56,7 @@ def chrome() -> list[Seed]:
     ]
 
 
-def _seed(write) -> Seed:  # type: ignore[no-untyped-def]
+def _seed(write: Callable[[Path], None]) -> Seed:
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder))
         files = {
@@ -90,7 +91,12 @@ def _write_rank(folder: Path, *, rank: int = 0, cycles: int = 2, ended: bool = T
     StepFile(writer.folder / STEPS).append(steps.to_table(rank))
     writer.write_manifest(
         Manifest(
-            **{"profiler_version": "1.0", "run": "run", "rank": rank, "world_size": 2, "host": HOST, "pid": 12},
+            profiler_version="1.0",
+            run="run",
+            rank=rank,
+            world_size=2,
+            host=HOST,
+            pid=12,
             python="3.11",
             platform="Linux",
             settings={"record_shapes": True},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,8 @@ from tests.fuzz.trees import Seed
 from unified_profiler_tensorflow.step_stats import messages
 
 _GOLDEN = Path(__file__).parents[1] / "golden"
+_MORE = "FUZZ_SEEDS"
+"""Environment variable: a directory with a folder per format, of files that are seeds, too."""
 _LINES = 12
 """As many lines are taken of the tables of a golden file."""
 
@@ -21,7 +24,8 @@ _LINES = 12
 @cache
 def seeds(name: str) -> tuple[Seed, ...]:
     """Return the seeds of a format."""
-    return tuple(_MAKERS[name]())
+    more = Path(os.environ.get(_MORE, "missing")) / name
+    return (*_MAKERS[name](), *(_file(file.name, file.read_bytes()) for file in sorted(more.glob("*.*"))))
 
 
 def _kineto() -> list[Seed]:
@@ -30,18 +34,17 @@ def _kineto() -> list[Seed]:
         document = json.loads(gzip.decompress((_GOLDEN / "kineto" / f"{name}.json.gz").read_bytes()))
         text = _in_layout(_small(document))
         found += [_file("trace.json", text), _file("trace.json.gz", gzip.compress(text, mtime=0))]
+    place = {"pid": 1, "tid": 1}
+    span, frame = {"ph": "X", "cat": "user_annotation", **place}, {"ph": "X", "cat": "python_function", **place}
+    inputs = {"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]}
+    memory = {"Bytes": 64, "Total Allocated": 128, "Device Type": 0, "Device Id": -1, "Addr": 7}
     frames = [
-        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#3", "pid": 1, "tid": 1, "ts": 1.0, "dur": 90.0},
-        {"ph": "X", "cat": "python_function", "name": "train.py(3): f", "pid": 1, "tid": 1, "ts": 2.0, "dur": 80.0},
-        {"ph": "X", "cat": "python_function", "name": "nn.Module: Linear_0", "pid": 1, "tid": 1, "ts": 3.0, "dur": 70.5},
-        {
-            **{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 4.0, "dur": 60.0},
-            "args": {"External id": 1, "Sequence number": 1, "Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]},
-        },
-        {
-            **{"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": 5.0, "s": "t"},
-            "args": {"Bytes": 64, "Total Allocated": 128, "Device Type": 0, "Device Id": -1, "Addr": 7},
-        },
+        span | {"name": "ProfilerStep#3", "ts": 1.0, "dur": 90.0},
+        frame | {"name": "train.py(3): f", "ts": 2.0, "dur": 80.0},
+        frame | {"name": "nn.Module: Linear_0", "ts": 3.0, "dur": 70.5},
+        {"ph": "X", "cat": "cpu_op", **place, "name": "aten::mm", "ts": 4.0, "dur": 60.0}
+        | {"args": {"External id": 1, "Sequence number": 1, **inputs}},
+        {"ph": "i", "cat": "cpu_instant_event", **place, "name": "[memory]", "ts": 5.0, "s": "t", "args": memory},
     ]
     text = _in_layout({"schemaVersion": 1, "with_flops": 1, "traceEvents": frames})
     return [*found, _file("trace.json", text), _file("trace.json", json.dumps(frames).encode())]
@@ -80,7 +83,11 @@ def _run_metadata() -> list[Seed]:
     multiply = (_GOLDEN / "run_metadata" / "multiply.pb").read_bytes()
     timeline = (_GOLDEN / "run_metadata" / "multiply_timeline.json").read_bytes()
     entry = {"file": "run-00000.pb", "graph": "g", "step": 3, "start_ns": 10**18, "end_ns": 10**18 + 10**9, "thread": 7}
-    note = {"names": {"multiply": [["layer", "Dense"]]}, "roots": {"x": "metric"}, "nodes": {"multiply": [{"result": [2, 2]}]}}
+    note = {
+        "names": {"multiply": [["layer", "Dense"]]},
+        "roots": {"x": "metric"},
+        "nodes": {"multiply": [{"result": [2, 2]}]},
+    }
     recorded = {
         "run_metadata/run-00000.pb": multiply,
         "run_metadata/runs.json": json.dumps([entry]).encode(),
@@ -143,7 +150,9 @@ def _graph() -> bytes:
     product = operator(b"1", b"MatMulExt", b"Default/fc-Dense/MatMulExt-op0", [b"x", b"w"])
     load = operator(b"2", b"Load", b"Default/Load-op0", [b"1", b"2"])
     total = operator(b"3", b"Add", b"Default/fc-Dense/Add-op0", [b"2", b"x"])
-    parameters = [field(3, field(1, name), field(2, field(2, field(2, field(1, b"\x08\x04"))))) for name in (b"x", b"w")]
+    parameters = [
+        field(3, field(1, name), field(2, field(2, field(2, field(1, b"\x08\x04"))))) for name in (b"x", b"w")
+    ]
     return _long_field(4, product + load + total + b"".join(parameters))
 
 

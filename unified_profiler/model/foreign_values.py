@@ -57,7 +57,8 @@ def bounded(values: Ints | int, what: str) -> Ints:
     if len(outside):
         msg = f"{what} {outside[0]} is {numbers[outside[0]]}, which is no time"
         raise ValueError(msg)
-    return numbers.astype(np.int64, copy=False)
+    checked: Ints = numbers.astype(np.int64, copy=False)
+    return checked
 
 
 def checked_events(table: EventTable) -> EventTable:

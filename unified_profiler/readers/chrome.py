@@ -108,7 +108,8 @@ def _columns(events: Sequence[_Event], rows: Sequence[Any], document: _Document)
         "name": pa.array([event.name for event in events], pa.string()),
         "layer": pa.array([event.cat.partition(",")[0] for event in events], pa.string()),
         "kind": pa.array([event.cat.partition(",")[2] for event in events], pa.string()),
-        "start_ns": nanoseconds(np.array([event.ts for event in events], np.float64)) + bounded(document.base_ns, "base"),
+        "start_ns": nanoseconds(np.array([event.ts for event in events], np.float64))
+        + bounded(document.base_ns, "base"),
         "duration_ns": nanoseconds(np.array([event.dur for event in events], np.float64)),
     }
 
