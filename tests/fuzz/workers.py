@@ -111,6 +111,6 @@ def _serve(connection: Connection, folder: str) -> None:
     faulthandler.enable(sys.stderr)
     room = Room(Path(folder, "room"))
     prepare_process()
-    with suppress(EOFError):
+    with suppress(EOFError, OSError):  # the parent has ended
         while True:
             connection.send(room.judge(*connection.recv()))

@@ -26,6 +26,7 @@ _LIMIT = 4 << 30
 _PACKED_RATIO = 100
 """Traces shrink to a tenth or a thirtieth when packed; what shrinks further than this was made to fill memory."""
 _PACKED_ALLOWANCE = 256 << 20
+_RAISE_LIMIT = f"allow more with {LIMIT_VARIABLE}=32GB"
 _GZIP = b"\x1f\x8b"
 _CHUNK = 1 << 22
 _OPENING = 1 << 16
@@ -165,13 +166,14 @@ def _unpacked(path: Path, file: BinaryIO, limit: int) -> bytes:
     packed = gzip.GzipFile(fileobj=file)
     while chunk := packed.read(_CHUNK):
         if content.tell() + len(chunk) > limit:
-            raise _too_large(path, f"unpacks to more than {format_bytes(limit)}", limit)
+            advice = "unpack it and read that" if limit < size_limit() else _RAISE_LIMIT
+            raise _too_large(path, f"unpacks to more than {format_bytes(limit)}", limit, advice)
         content.write(chunk)
     return content.getvalue()
 
 
-def _too_large(path: Path | str, found: str, limit: int) -> TraceFormatError:
+def _too_large(path: Path | str, found: str, limit: int, advice: str = _RAISE_LIMIT) -> TraceFormatError:
     return TraceFormatError(
         f"{path} {found}; expected at most {format_bytes(limit)}, since a damaged or hostile file could fill the "
-        f"memory. If the file is sound, allow more with {LIMIT_VARIABLE}=32GB."
+        f"memory. If the file is sound, {advice}."
     )

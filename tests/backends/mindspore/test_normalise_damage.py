@@ -9,6 +9,7 @@ import pytest
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.spi import NativeCapture
+from unified_profiler_mindspore.graph_ir import read_graph
 from unified_profiler_mindspore.normalise import MindSporeNormaliser
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "mindspore" / "memory_ascend_ms"
@@ -138,3 +139,106 @@ def test_every_single_file_that_is_missing_is_noticed(name: str, record: object,
     file.unlink()
     with pytest.raises(TraceFormatError, match=f"{name} is missing"):
         MindSporeNormaliser().normalise(capture)
+
+
+# --- numbers and texts that no column can hold ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "times", [f"{1 << 63},1,0", f"{1 << 62},1,0", "1,1e300,0", "1,1e13,0", "1,inf,0", f"{'9' * 5000},1,0"]
+)
+def test_times_that_cannot_be_are_damage(times: str, folder: Path) -> None:
+    (folder / LAUNCHES).write_text(f"MatMul;HostCpuOps;{times} \n")
+    with pytest.raises(TraceFormatError, match=r"cpu_op_execute_timestamp_0|FRAMEWORK"):
+        normalised(folder)
+
+
+@pytest.mark.parametrize("shape", ["[1-2]", "[,]", "[--1]", f"[{'9' * 5000}]"])
+def test_a_shape_that_is_none_is_named_by_its_line(shape: str, folder: Path) -> None:
+    (folder / SHAPES).write_text(f"\n;;1;\nMatMul;MatMul;1;input_1:{shape};\n"[1:])
+    with pytest.raises(TraceFormatError, match=r"cpu_framework_0\.txt, line 2 cannot be read"):
+        normalised(folder)
+
+
+@pytest.mark.parametrize("row", [f"1,{1 << 63},3,4", f"{1 << 62},2,3,4", f"1,{-(1 << 62)},3,4"])
+def test_a_total_whose_change_no_column_holds_is_damage(row: str, folder: Path) -> None:
+    header = (folder / MEMORY).read_text().splitlines()[0]
+    (folder / MEMORY).write_text(f"{header}\n1,2,3,4\n{row}\n")
+    with pytest.raises(TraceFormatError, match="cpu_ms_memory_record_0"):
+        normalised(folder)
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Path:
+    shutil.copytree(GOLDEN.parent / "made_up_ascend_ms", tmp_path / "device")
+    return tmp_path / "device" / "ASCEND_PROFILER_OUTPUT"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "place"),
+    [
+        ("operator_memory.csv", "Name,Size(KB)\nMatMul,nan\n", "row 1"),
+        ("operator_memory.csv", "Name,Size(KB)\nMatMul,1\nMatMul,inf\n", "row 2"),
+        ("operator_memory.csv", "Name\nMatMul\n", "row 1"),
+        ("operator_memory.csv", "Name,Size(KB)\nMatMul,1,2\n", "line 2"),
+        ("operator_memory.csv", "Name,Size(KB)\nMatMul,\0\n", "operator_memory"),
+        ("memory_record.csv", "Timestamp(us),Total Allocated(MB)\n1e999999999,1\n", "row 1"),
+        ("memory_record.csv", "Timestamp(us),Total Allocated(MB)\nnan,1\n", "row 1"),
+        ("memory_record.csv", "Total Allocated(MB)\n1\n", "row 1"),
+        ("kernel_details.csv", "Name,Start Time(us)\nMatMul,sNaN\n", "row 1"),
+        ("kernel_details.csv", "Name,Start Time(us)\nMatMul,1e999999999\n", "row 1"),
+        ("trace_view.json", '[{"ph":"X","name":"MindSpore","ts":"1e999999999"}]', "expected a time in microseconds"),
+        ("trace_view.json", '[{"ph":"X","name":"MindSpore","ts":"1","dur":"-1"}]', "duration_ns -1000"),
+        ("../profiler_info_2.json", '{"ms_profiler_info": []}', "device"),
+        ("../profiler_info_2.json", '{"ms_profiler_info": {"rank_id": "first"}}', "device"),
+        ("../profiler_info_2.json", "[" * 5000, "profiler_info_2"),
+    ],
+)
+def test_a_table_of_another_shape_is_named_with_the_place(name: str, text: str, place: str, device: Path) -> None:
+    if name == "trace_view.json":
+        text = text.replace("[{", '[{"ph":"M","name":"process_name","args":{"name":"MindSpore"}},{', 1)
+    (device / name).write_text(text)
+    with pytest.raises(TraceFormatError, match=place):
+        normalised(device)
+
+
+def test_a_thread_that_no_column_holds_is_unknown(device: Path) -> None:
+    trace = device / "trace_view.json"
+    entry = {"ph": "X", "name": "MindSpore", "ts": "1", "dur": "1", "pid": 1, "tid": 1 << 63}
+    trace.write_text(json.dumps([{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "MindSpore"}}, entry]))
+    assert [row["tid"] for row in normalised(device).to_pylist() if row["name"] == "MindSpore"] == [None]
+
+
+def test_a_size_that_no_column_holds_is_unknown(device: Path) -> None:
+    columns = "Name,Size(KB),Allocation Time(us),Allocation Total Allocated(MB)"
+    (device / "operator_memory.csv").write_text(f"{columns}\nMatMul,1e30,1,1\n")
+    assert [row["bytes"] for row in normalised(device).to_pylist() if row["kind"] == "memory"] == [None]
+
+
+# --- graphs ---------------------------------------------------------------------------------------------------------
+
+
+def field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2]) + b"%c%c" % (len(content) & 127 | 128, len(content) >> 7) + content
+
+
+def test_a_number_without_end_in_a_graph_is_damage(tmp_path: Path) -> None:
+    (tmp_path / "graph.pb").write_bytes(b"\x80" * 1_000_000)
+    with pytest.raises(TraceFormatError, match=r"graph\.pb cannot be read; expected a graph of MindSpore"):
+        read_graph(tmp_path / "graph.pb")
+
+
+def test_operators_that_take_each_other_have_a_source_all_the_same(tmp_path: Path) -> None:
+    """Looked through once for each of them, as many as these would take hours."""
+    count = 50_000
+    names = [b"%d" % number for number in range(count)]
+    loads = [
+        field(1, field(2, name) + field(3, b"Load") + field(1, field(1, names[number - 1])))
+        for number, name in enumerate(names)
+    ]
+    content = b"".join(loads)
+    size = len(content)
+    head = b"\x22" + bytes([size & 127 | 128, size >> 7 & 127 | 128, size >> 14 & 127 | 128, size >> 21])
+    (tmp_path / "graph.pb").write_bytes(head + content)
+    graph = read_graph(tmp_path / "graph.pb")
+    assert len({source for operator in graph.operators for source in graph.sources(operator)}) == 1

@@ -225,3 +225,101 @@ def test_reading_needs_no_tensorflow() -> None:
     files = [str(file) for file in sorted(GOLDEN.glob("*.xplane.pb"))]
     done = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+# --- values that no column can hold ---------------------------------------------------------------------------------
+
+
+def event_of(broken: xplane_pb2.XSpace) -> xplane_pb2.XEvent:
+    return broken.planes[0].lines[0].events[3]
+
+
+@pytest.mark.parametrize("value", [(1 << 63) - 1, -(1 << 63), 1 << 62])
+@pytest.mark.parametrize("name", ["offset_ps", "duration_ps"])
+def test_times_that_cannot_be_are_damage_in_a_plane(name: str, value: int, normalise: Normalise) -> None:
+    broken = space()
+    setattr(event_of(broken), name, value)
+    with pytest.raises(TraceFormatError, match=r"host\.xplane\.pb, plane '/host:CPU' cannot be read"):
+        normalise(broken.SerializeToString())
+
+
+@pytest.mark.parametrize("value", [(1 << 63) - 1, -(1 << 63)])
+def test_lines_that_begin_at_no_time_are_damage(value: int, normalise: Normalise) -> None:
+    broken = space()
+    broken.planes[0].lines[0].timestamp_ns = value
+    with pytest.raises(TraceFormatError, match="plane '/host:CPU'"):
+        normalise(broken.SerializeToString())
+
+
+def test_a_recording_that_begins_at_no_time_is_damage(normalise: Normalise) -> None:
+    broken = space()
+    task = next(plane for plane in broken.planes if plane.name == "Task Environment")
+    (number,) = (key for key, entry in task.stat_metadata.items() if entry.name == "profile_start_time")
+    stat = next(stat for stat in task.stats if stat.metadata_id == number)
+    stat.uint64_value = (1 << 64) - 1
+    with pytest.raises(TraceFormatError, match=r"host\.xplane\.pb"):
+        normalise(broken.SerializeToString())
+
+
+def test_an_event_that_ends_before_it_begins_is_named(normalise: Normalise) -> None:
+    broken = space()
+    event_of(broken).duration_ps = -5_000_000
+    with pytest.raises(TraceFormatError, match=r"has duration_ns -5000; expected 0"):
+        normalise(broken.SerializeToString())
+
+
+@pytest.mark.parametrize("name", [f"Stream #{1 << 63}", f"Stream #{'9' * 5000}"])
+def test_a_stream_that_no_column_holds_is_damage(name: str, normalise: Normalise) -> None:
+    broken = space()
+    broken.planes[0].name, broken.planes[0].lines[0].display_name = "/device:GPU:0", name
+    with pytest.raises(TraceFormatError, match=r"host\.xplane\.pb"):
+        normalise(broken.SerializeToString())
+
+
+def test_messages_within_messages_without_end_are_damage(normalise: Normalise) -> None:
+    deep = b""
+    for _ in range(300):
+        deep = b"\x0b" + deep + b"\x0c"  # a group, which may hold another
+    with pytest.raises(TraceFormatError, match=r"host\.xplane\.pb"):
+        normalise(EAGER.read_bytes() + deep)
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """A recording of this package: the RunMetadata of a session, the index of its runs, and the note beside it."""
+    (tmp_path / "run_metadata").mkdir()
+    shutil.copy(GOLDEN.parent / "run_metadata" / "multiply.pb", tmp_path / "run_metadata" / "run-00000.pb")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        b"{",
+        b"[]",
+        b'{"nodes": {"multiply": [{"result": ["x", 7]}]}}',
+        b'{"names": {"multiply": [["layer"]]}}',
+        b'{"names": ' + b"[" * 5000,
+        b'{"roots": {"x": "\xff"}}',
+    ],
+)
+def test_a_note_of_another_shape_is_damage(note: bytes, recorded: Path) -> None:
+    (recorded / "live_objects.json").write_bytes(note)
+    with pytest.raises(TraceFormatError, match=r"live_objects\.json cannot be read"):
+        read(recorded)
+
+
+@pytest.mark.parametrize("index", [b"[" * 5000, b"\xff", b"{", b"[7]"])
+def test_a_damaged_index_of_runs_costs_no_run(index: bytes, recorded: Path) -> None:
+    (recorded / "run_metadata" / "runs.json").write_bytes(index)
+    assert len(read(recorded)) == 14
+
+
+@pytest.mark.parametrize(
+    "entry", ['"start_ns": "soon"', f'"start_ns": {1 << 63}', '"start_ns": -1e300', '"start_ns": []']
+)
+def test_a_run_at_no_time_is_damage(entry: str, recorded: Path) -> None:
+    index = f'[{{"file": "run-00000.pb", {entry}, "end_ns": 5, "thread": 7}}]'
+    (recorded / "run_metadata" / "runs.json").write_text(index)
+    with pytest.raises(TraceFormatError, match=r"run-00000\.pb cannot be read"):
+        read(recorded)

@@ -197,3 +197,104 @@ def test_lanes_named_by_words_get_numbers_of_their_own(normalise: Normalise) -> 
     assert len(set(table.column("tid").to_pylist())) == 4
     assert table.column("tid")[3].as_py() == 7
     assert table.column("thread").to_pylist() == [None, "one", "two", "stream 7"]
+
+
+# --- values that no column can hold ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ts": 1e300},
+        {"ts": -1e300},
+        {"ts": 4.7e15},
+        {"dur": 1e300},
+        {"dur": -1.0},
+        {"args": [1]},
+    ],
+)
+def test_times_and_events_that_cannot_be_are_damage(change: dict[str, Any], normalise: Normalise) -> None:
+    with pytest.raises(TraceFormatError, match=r"trace\.json"):
+        normalise(one(ADD | change))
+
+
+@pytest.mark.parametrize("event", [7, "text", None, [], [ADD], True])
+def test_an_event_that_is_no_object_is_named_by_its_place(event: Any, normalise: Normalise) -> None:
+    with pytest.raises(TraceFormatError, match=r"unexpected shape .* at `\$\[1\]`"):
+        normalise(json.dumps({"schemaVersion": 1, "traceEvents": [ADD, event]}).encode())
+
+
+def test_an_event_in_a_later_block_is_counted_from_the_first_of_the_block(
+    normalise: Normalise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unified_profiler_torch.kineto._BLOCK", 1)
+    events = ",\n  ".join("{\n    " + json.dumps(ADD | change)[1:-1] + "\n  }" for change in [{}, {}, {"ts": "x"}])
+    with pytest.raises(TraceFormatError, match="counted from event 2"):
+        normalise(('{"schemaVersion": 1,\n  "traceEvents": [\n  ' + events + "\n  ]}").encode())
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"baseTimeNanoseconds": 10**400},
+        {"baseTimeNanoseconds": 1 << 63},
+        {"baseTimeNanoseconds": "soon"},
+        {"baseTimeNanoseconds": [1]},
+        {"distributedInfo": [1]},
+        {"distributedInfo": "text"},
+    ],
+)
+def test_headers_of_another_shape_are_damage(header: dict[str, Any], normalise: Normalise) -> None:
+    with pytest.raises(TraceFormatError, match=r"trace\.json cannot be read; expected a Kineto trace"):
+        normalise(json.dumps({"schemaVersion": 1, **header, "traceEvents": [ADD]}).encode())
+
+
+@pytest.mark.parametrize("rank", [1 << 31, -1, "0", 1.5, True, None])
+def test_a_rank_that_is_none_is_unknown(rank: Any, normalise: Normalise) -> None:
+    document = {"schemaVersion": 1, "distributedInfo": {"rank": rank}, "traceEvents": [ADD]}
+    assert normalise(json.dumps(document).encode()).column("rank").to_pylist() == [None]
+
+
+@pytest.mark.parametrize("text", [b"[" * 5000, b"[" * 5000 + b"]" * 5000, b'{"a":' * 5000])
+@pytest.mark.parametrize("place", [b'"HERE"', b'"Ev Idx": 1'])
+def test_values_that_are_nested_without_end_are_damage(place: bytes, text: bytes, normalise: Normalise) -> None:
+    document = {"schemaVersion": 1, "header": "HERE", "traceEvents": [ADD]}
+    value = text if place == b'"HERE"' else b'"x": ' + text
+    with pytest.raises(TraceFormatError, match=r"trace\.json"):
+        normalise(json.dumps(document).encode().replace(place, value))
+
+
+def test_ids_that_no_column_holds_are_unknown_and_stay_in_the_attributes(normalise: Normalise) -> None:
+    args = {"Sequence number": 1 << 63, "correlation": -(1 << 63), "Bytes": 10**30}
+    event = normalise(one(ADD | {"args": args})).to_pylist()[0]
+    assert (event["sequence_id"], event["correlation_id"], event["bytes"]) == (None, None, None)
+    assert json.loads(event["attributes"]) == args
+
+
+@pytest.mark.parametrize("number", [1 << 62, 10**30, -(1 << 63), f"stream {10**30}"])
+def test_a_thread_that_no_column_holds_gets_a_lane_of_its_own(number: Any, normalise: Normalise) -> None:
+    table = normalise(
+        json.dumps({"schemaVersion": 1, "traceEvents": [ADD, ADD | {"pid": number, "tid": number}]}).encode()
+    )
+    assert table.column("pid").to_pylist() == [1, 1]
+    assert len(set(table.column("tid").to_pylist())) == 2
+
+
+def test_a_step_beyond_all_counting_is_a_region(normalise: Normalise) -> None:
+    text = one(ADD | {"cat": "user_annotation", "name": "ProfilerStep#99999999999"})
+    event = normalise(text).to_pylist()[0]
+    assert (event["kind"], event["step"]) == ("region", None)
+
+
+@pytest.mark.parametrize("shape", [["x" * 1000, 10**9], [10**400, 10**400], [[1] * 1000, 10**9], [1.5, 2]])
+def test_shapes_that_are_none_have_no_flops(shape: list[Any], normalise: Normalise) -> None:
+    args = {"Input Dims": [shape, shape], "Input type": ["float", "float"]}
+    document = {"schemaVersion": 1, "with_flops": 1, "traceEvents": [ADD | {"name": "aten::mul", "args": args}]}
+    assert normalise(json.dumps(document).encode()).column("flops").to_pylist() == [None]
+
+
+def test_a_long_line_of_names_is_looked_through_once(normalise: Normalise) -> None:
+    """Once for each name, it would take hours: the limit for this test is some minutes."""
+    events = b'{"name": "aten::add", "cat": "cpu_op", "ts": 1}, ' * 60_000
+    with pytest.raises(TraceFormatError, match=r"no valid JSON|truncated"):
+        normalise(b'{"schemaVersion": 1, "traceEvents": [' + events)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from unified_profiler.errors import ConfigurationError, QueryError, TraceFormatError
-from unified_profiler.model.foreign import LIMIT_VARIABLE, first_bytes, read_bytes, reading
+from unified_profiler.model.foreign import LIMIT_VARIABLE, first_bytes, opening_of, read_bytes, reading
 
 
 def test_a_plain_and_a_packed_file_hold_the_same(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_small_file_that_unpacks_to_much_more_than_a_trace_would_is_refused(
 ) -> None:
     monkeypatch.setattr("unified_profiler.model.foreign._PACKED_ALLOWANCE", 1 << 20)
     (tmp_path / "bomb").write_bytes(gzip.compress(bytes(8 << 20)))
-    with pytest.raises(TraceFormatError, match="unpacks to more than"):
+    with pytest.raises(TraceFormatError, match=r"unpacks to more than .*unpack it and read that"):
         read_bytes(tmp_path / "bomb")
 
 
@@ -92,3 +92,15 @@ def test_typed_errors_pass_unchanged() -> None:
     with pytest.raises(QueryError) as raised, reading("run.json"):
         raise error
     assert raised.value is error
+
+
+def test_the_first_bytes_of_a_packed_file_with_an_endless_header_are_none(tmp_path: Path) -> None:
+    named = b"\x1f\x8b\x08\x08" + bytes(6) + b"x" * 1_000_000
+    (tmp_path / "packed").write_bytes(named)
+    assert first_bytes(tmp_path / "packed", 10) == b""
+
+
+def test_the_opening_of_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "broken").write_bytes(b"\x1f\x8b broken")
+    places = [tmp_path, tmp_path / "broken", tmp_path / "missing", Path("/dev/zero"), Path("\0")]
+    assert [opening_of(path, 10) for path in places] == [b""] * 5
