@@ -20,10 +20,10 @@ from unified_profiler._delivery import Delivery, Handler
 from unified_profiler._execution import Execution
 from unified_profiler._faults import FaultLog
 from unified_profiler._machine import OUTSIDE, transition
-from unified_profiler.capture.regions import NO_REGION, Region
+from unified_profiler.capture.regions import NO_REGION, Region, refuse_name
 from unified_profiler.capture.steps import StepLog
 from unified_profiler.config import resolve
-from unified_profiler.errors import ConfigurationError, UsageError
+from unified_profiler.errors import ArgumentError, ConfigurationError, UsageError
 from unified_profiler.model.records import Failure, StepSignal
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
@@ -270,12 +270,23 @@ class Profiler:
 
         Args:
             name: What the span is called.
-            meta: Anything worth keeping with it; stored as JSON.
+            meta: Anything worth keeping with it; stored as JSON, with the text of whatever JSON cannot hold.
+
+        Raises:
+            ArgumentError: The name is not a str.
         """
+        if not isinstance(name, str):
+            refuse_name("region", name)
         return Region(self._execution.regions, name, meta) if self._on else NO_REGION
 
     def region_begin(self, name: str, meta: Any = None) -> None:
-        """Begin a span that is not lexical; `region_end(name)` ends it."""
+        """Begin a span that is not lexical; `region_end(name)` ends it.
+
+        Raises:
+            ArgumentError: The name is not a str.
+        """
+        if not isinstance(name, str):
+            refuse_name("region_begin", name)
         if self._on:
             self._begun.append(Region(self._execution.regions, name, meta).__enter__())
 
@@ -283,8 +294,11 @@ class Profiler:
         """End the span of that name that was begun last.
 
         Raises:
+            ArgumentError: The name is not a str.
             UsageError: No span of that name is open.
         """
+        if not isinstance(name, str):
+            refuse_name("region_end", name)
         if not self._on:
             return
         for region in reversed(self._begun):
@@ -297,8 +311,16 @@ class Profiler:
         raise UsageError(msg)
 
     def add_trace(self, trace: Trace) -> None:
-        """Put a trace recorded elsewhere into this run, as its next cycle: it is written and handlers are called."""
-        self._delivery.adopt(trace, cycle=self._execution.cycle_count)
+        """Put a trace recorded elsewhere into this run, as its next cycle: it is written and handlers are called.
+
+        Raises:
+            ArgumentError: It is not a Trace.
+        """
+        if not isinstance(trace, Trace):
+            msg = f"add_trace(...) takes a Trace, such as one of `read(path).traces`; found {type(trace).__name__}."
+            raise ArgumentError(msg)
+        with self._faults.guard("profiler", "add a trace"):
+            self._delivery.adopt(trace, cycle=self._execution.cycle_count)
         self._execution.cycle_count += 1
         self._delivery.close(self._steps)
         self._faults.raise_if_strict()

@@ -9,6 +9,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from unified_profiler.model.text import storable
+
 _LONGEST = 60
 _MOST_ELEMENTS = 6
 _BETWEEN, _NAMED = "\x1f", "\x1e"
@@ -101,7 +103,7 @@ _PLAIN: dict[type, Say] = {
 def as_attributes(text: str, *, finished: bool = True) -> str | None:
     """Return the JSON object that an event keeps of the arguments, None if there is nothing to keep."""
     said: dict[str, Any] = {}
-    parts = text.split(_BETWEEN) if text else []
+    parts = storable(text).split(_BETWEEN) if text else []
     positional = [part for part in parts if _NAMED not in part]
     named = dict(part.split(_NAMED, 1) for part in parts if _NAMED in part)
     if positional:

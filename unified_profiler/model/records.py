@@ -19,7 +19,7 @@ class Failure(Record):
     """Something that went wrong while profiling and did not stop the training."""
 
     source: str
-    """The backend's name, `handler`, `output` or `schedule`."""
+    """The backend's name, `handler`, `output`, `profiler`, `region` or `schedule`."""
     action: str
     """What was being done: arm, start, stop, normalise, write, call..."""
     error: str
