@@ -6,17 +6,17 @@ can set, comes next.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from unified_profiler.errors import ConfigurationError
+from unified_profiler.keywords import did_you_mean
 from unified_profiler.schedule import Schedule
 from unified_profiler.spi import RecordOptions
 
@@ -115,6 +115,12 @@ class Settings(BaseModel):
         )
 
 
+_PARTS: dict[str, Collection[str]] = {"api": ApiOptions.model_fields, "schedule": Schedule.__dataclass_fields__}
+"""Options that have options of their own."""
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+"""What pydantic calls names that do not exist."""
+
+
 def resolve(
     given: Mapping[str, Any], *, environ: Mapping[str, str] = os.environ, directory: Path | None = None
 ) -> Settings:
@@ -152,17 +158,17 @@ def _merged(base: dict[str, Any], source: tuple[str, Mapping[str, Any]]) -> dict
 def _validated(where: str, values: dict[str, Any]) -> Settings:
     unknown = [key for key in values if key not in Settings.model_fields]
     if unknown:
-        near = difflib.get_close_matches(unknown[0], Settings.model_fields, n=1)
-        suggestion = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(unknown[0], Settings.model_fields)
         options = ", ".join(Settings.model_fields)
-        msg = f"{where} has an unknown option {unknown[0]!r}.{suggestion} Options are: {options}."
+        msg = f"{where} has an unknown option {unknown[0]!r}.{hint} Options are: {options}."
         raise ConfigurationError(msg)
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = min(error.errors(), key=lambda each: each["type"] not in _UNKNOWN)  # a misspelt one may be missing, too
         name = ".".join(str(part) for part in first["loc"][:2])
-        msg = f"{where}: option {name!r} is wrong. {first['msg']}; found {first['input']!r}."
+        hint = did_you_mean(first["loc"][-1], _PARTS.get(str(first["loc"][0]), ())) if first["type"] in _UNKNOWN else ""
+        msg = f"{where}: option {name!r} is wrong. {first['msg']}; found {first['input']!r}.{hint}"
         raise ConfigurationError(msg) from error
 
 

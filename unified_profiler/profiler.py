@@ -24,6 +24,7 @@ from unified_profiler.capture.regions import NO_REGION, Region, refuse_name
 from unified_profiler.capture.steps import StepLog
 from unified_profiler.config import resolve
 from unified_profiler.errors import ArgumentError, ConfigurationError, UsageError
+from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.records import Failure, StepSignal
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
@@ -41,6 +42,7 @@ _NO_STEP = (
 )
 
 
+@checked_keywords
 class Profiler:
     """Records steps, regions and, through the native profilers, every framework in the process.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from unified_profiler.errors import UnifiedProfilerError
+from unified_profiler.keywords import did_you_mean
 
 if TYPE_CHECKING:
     from unified_profiler.analysis import Result
@@ -212,8 +212,7 @@ def _no_script(ctx: typer.Context, name: str) -> str:
     if not name.startswith("-"):
         return f"There is no script {name!r}."
     options = [option for parameter in ctx.command.params for option in parameter.opts]
-    near = difflib.get_close_matches(name, options, n=1)
-    return f"There is no option {name!r}." + (f" Did you mean {near[0]!r}?" if near else "")
+    return f"There is no option {name!r}.{did_you_mean(name, options)}"
 
 
 def _report(outcome: Outcome, *, table: bool, row_limit: int, sort_by: str | None) -> None:
