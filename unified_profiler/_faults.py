@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from unified_profiler.masking import mask_message
 from unified_profiler.model.plain import text_of
 from unified_profiler.model.records import Failure
 
@@ -46,7 +47,7 @@ class FaultLog:
         self, source: str, action: str, error: Exception, *, cycle: int | None = None, step: int | None = None
     ) -> None:
         """Keep a failure, and log it the first time it happens."""
-        text = f"{type(error).__name__}: {text_of(error)}"
+        text = f"{type(error).__name__}: {mask_message(text_of(error))}"
         self.failures.append(Failure(source=source, action=action, error=text, cycle=cycle, step=step))
         self._pending = self._pending or error
         if (source, action, text) in self._logged or self._strict:

@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.keywords import did_you_mean
+from unified_profiler.masking import mask_text, mask_values
+from unified_profiler.model.plain import plain
 from unified_profiler.schedule import Schedule
 from unified_profiler.spi import RecordOptions
 
@@ -86,6 +88,8 @@ class Settings(BaseModel):
     hardware_hz: float = Field(default=10.0, ge=0, le=1000, allow_inf_nan=False)
     """How often a second CPU, memory, traffic and GPUs are read while recording; 0 for never."""
     keep_native: bool = False
+    record_command: bool = True
+    """Whether the command line is written into the run, with the secrets in it masked."""
     deliver: Literal["immediate", "deferred"] = "immediate"
     """Whether a trace is made at the end of its cycle, or of all cycles at the end of the run."""
     strict: bool = False
@@ -101,6 +105,12 @@ class Settings(BaseModel):
     @classmethod
     def _on_or_off(cls, value: Any) -> Any:
         return {True: {}, False: None}[value] if isinstance(value, bool) else value
+
+    def recorded(self) -> dict[str, Any]:
+        """Return the settings as plain data with secrets masked, as they are written into a run."""
+        native = {"native_options": self.native_options}  # of any kind: pydantic may not be able to dump them
+        values: dict[str, Any] = mask_values(plain(self.model_dump(exclude=set(native)) | native))
+        return values
 
     @property
     def record_options(self) -> RecordOptions:
@@ -168,7 +178,7 @@ def _validated(where: str, values: dict[str, Any]) -> Settings:
         first = min(error.errors(), key=lambda each: each["type"] not in _UNKNOWN)  # a misspelt one may be missing, too
         name = ".".join(str(part) for part in first["loc"][:2])
         hint = did_you_mean(first["loc"][-1], _PARTS.get(str(first["loc"][0]), ())) if first["type"] in _UNKNOWN else ""
-        msg = f"{where}: option {name!r} is wrong. {first['msg']}; found {first['input']!r}.{hint}"
+        msg = f"{where}: option {name!r} is wrong. {first['msg']}; found {mask_text(repr(first['input']))}.{hint}"
         raise ConfigurationError(msg) from error
 
 
@@ -189,10 +199,11 @@ def _from_options(environ: Mapping[str, str]) -> dict[str, Any]:
     try:
         values = json.loads(text)
     except json.JSONDecodeError as error:
-        msg = f"{OPTIONS_VARIABLE} must be a JSON object such as '{{\"record_shapes\": true}}'; found {text!r}: {error}"
+        found = mask_text(repr(text))
+        msg = f"{OPTIONS_VARIABLE} must be a JSON object such as '{{\"record_shapes\": true}}'; found {found}: {error}"
         raise ConfigurationError(msg) from error
     if not isinstance(values, dict):
-        msg = f"{OPTIONS_VARIABLE} must be a JSON object; found {text!r}."
+        msg = f"{OPTIONS_VARIABLE} must be a JSON object; found {mask_text(repr(text))}."
         raise ConfigurationError(msg)
     return _from_mindspore_words(values)
 

@@ -65,6 +65,7 @@ class Profiler:
         hardware_hz: How often a second CPU, memory, traffic of disks and network, and GPUs are read while recording;
             10 if not given, 0 for never.
         keep_native: Keep the native profilers' own files in the run directory.
+        record_command: False writes no command line into the run; else it is written with the secrets in it masked.
         deliver: "immediate" makes the trace of a cycle, and calls the handlers, when the cycle ends; "deferred" leaves
             that to `stop()`, so that the training waits for the native profiler only, or, should the process not come
             to it, to the first `read` of the run.
@@ -93,6 +94,7 @@ class Profiler:
         operators: bool | None = None,
         hardware_hz: float | None = None,
         keep_native: bool | None = None,
+        record_command: bool | None = None,
         deliver: Literal["immediate", "deferred"] | None = None,
         native_options: Mapping[str, Any] | None = None,
         strict: bool | None = None,
@@ -112,6 +114,7 @@ class Profiler:
                 "operators": operators,
                 "hardware_hz": hardware_hz,
                 "keep_native": keep_native,
+                "record_command": record_command,
                 "deliver": deliver,
                 "native_options": native_options,
                 "strict": strict,

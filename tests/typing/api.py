@@ -36,6 +36,7 @@ with up.Profiler(
     operators=True,
     hardware_hz=20,
     keep_native=False,
+    record_command=False,
     deliver="deferred",
     native_options={"torch": {"acc_events": True}},
     strict=False,

@@ -7,6 +7,9 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
+from unified_profiler.masking import mask_message
+from unified_profiler.model.plain import text_of
+
 Submodules: TypeAlias = Callable[[Any], Iterable[tuple[str, Any]]]
 """All modules below a module, with their paths in it."""
 
@@ -18,7 +21,7 @@ logger = logging.getLogger("unified_profiler")
 
 def log_error(error: Exception) -> None:
     """Log why modules go by their callers."""
-    logger.warning("The paths of modules could not be found: %r", error)
+    logger.warning("The paths of modules could not be found: %s", mask_message(text_of(error)))
 
 
 class ModulePaths:

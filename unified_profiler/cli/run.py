@@ -106,6 +106,9 @@ def run(
         ),
     ] = None,
     keep_native: Annotated[bool | None, typer.Option(help="Keep the native profilers' own files.", **_RECORD)] = None,
+    record_command: Annotated[
+        bool | None, typer.Option(help="The command line, with the secrets in it masked.", **_RECORD)
+    ] = None,
     deliver: Annotated[
         Deliver | None,
         typer.Option(
@@ -157,6 +160,7 @@ def run(
         "api": {"inside": True} if api_inside else api,
         "hardware_hz": hardware_hz,
         "keep_native": keep_native,
+        "record_command": record_command,
         "deliver": None if deliver is None else deliver.value,
         "strict": strict,
     }
