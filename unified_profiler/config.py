@@ -224,9 +224,16 @@ def _from_mindspore_words(values: dict[str, Any]) -> dict[str, Any]:
 def _from_file(directory: Path) -> tuple[str, dict[str, Any]]:
     for folder in (directory, *directory.parents):
         file = folder / "pyproject.toml"
-        if file.is_file():
+        if _is_there(file):
             return f"{file} [tool.{TABLE}]", _table(file)
     return "pyproject.toml", {}
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except OSError:  # in a directory that may not be entered
+        return False
 
 
 def _table(file: Path) -> dict[str, Any]:
