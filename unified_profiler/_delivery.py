@@ -19,7 +19,7 @@ from unified_profiler._faults import FaultLog
 from unified_profiler._finishing import EndedCycle, finish
 from unified_profiler._pending import is_pending, load, put_away
 from unified_profiler._version import __version__
-from unified_profiler.capture.host import command_line
+from unified_profiler.capture.host import command_line, processor_name
 from unified_profiler.capture.job import Job, this_job, this_machine
 from unified_profiler.capture.steps import StepLog
 from unified_profiler.capture.window import Window
@@ -222,6 +222,7 @@ class Delivery:
             pid=os.getpid(),
             python=platform.python_version(),
             platform=platform.platform(),
+            processor=processor_name(),
             command=command_line() if self._settings.record_command else (),
             settings=self._settings.recorded(),
             started_ns=self._started_ns,

@@ -105,7 +105,10 @@ class Manifest(Record):
     pid: int
     python: str
     platform: str
+    processor: str | None = None
+    """Its model; None where it is not known."""
     command: tuple[str, ...] = ()
+    """Secrets in it are masked; empty if it was not to be recorded."""
     settings: dict[str, Any] = Field(default_factory=dict)
     started_ns: int
     ended_ns: int | None = None
