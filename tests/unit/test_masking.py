@@ -301,6 +301,12 @@ def test_a_failure_that_repeats_a_secret_of_the_process_is_masked(monkeypatch: p
     assert [failure.error for failure in prof.failures] == ["PermissionError: no access to 0.125 with ***, *** or ***"]
 
 
+def test_a_run_read_from_a_url_is_shown_without_its_password() -> None:
+    run = up.Run(traces=(), url=f"s3a://key:{HIDDEN}@bucket/run")
+    assert "s3a://key:***@bucket/run" in repr(run)
+    assert HIDDEN not in run._repr_html_()
+
+
 def test_a_wrong_variable_is_told_without_its_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(OPTIONS_VARIABLE, f'{{"native_options": {{"torch": {{"api_key": "{HIDDEN}"}}}}, oops')
     with pytest.raises(up.UnifiedProfilerError) as caught:

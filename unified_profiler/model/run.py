@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.masking import mask_text
 from unified_profiler.model.clocks import CLOCKS, Clocks
 from unified_profiler.model.nesting import whole_numbers, with_column
 from unified_profiler.model.notebook import traces_html
@@ -71,7 +72,7 @@ class Run:
 
     @property
     def _title(self) -> str:
-        where = self.url or ("in memory" if self.path is None else str(self.path))
+        where = mask_text(self.url or "") or ("in memory" if self.path is None else str(self.path))
         return f"Run {where}: {len(self.traces)} traces of {len(self.ranks)} ranks"
 
 
