@@ -11,6 +11,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from unified_profiler.errors import ScheduleError
+from unified_profiler.keywords import checked_keywords
 
 FOREVER = 1 << 62
 """More steps than any training makes."""
@@ -43,6 +44,7 @@ class Plan(Protocol):
         ...
 
 
+@checked_keywords
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
     """Cycles of wait, warmup and active steps, as in `torch.profiler.schedule`.
@@ -136,6 +138,7 @@ class CustomPlan:
         return 0
 
 
+@checked_keywords
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Schedule:

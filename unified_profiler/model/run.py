@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.masking import mask_text
 from unified_profiler.model.clocks import CLOCKS, Clocks
 from unified_profiler.model.foreign import inside, read_bytes
 from unified_profiler.model.nesting import whole_numbers, with_column
@@ -76,7 +77,7 @@ class Run:
 
     @property
     def _title(self) -> str:
-        where = self.url or ("in memory" if self.path is None else str(self.path))
+        where = mask_text(self.url or "") or ("in memory" if self.path is None else str(self.path))
         return f"Run {where}: {len(self.traces)} traces of {len(self.ranks)} ranks"
 
 

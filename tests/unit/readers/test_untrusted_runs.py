@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -35,11 +36,11 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
     return fake
 
 
-def record(backend: FakeBackend, folder: Path, **options: object) -> Path:
+def record(backend: FakeBackend, folder: Path, **options: Any) -> Path:
     """Record two cycles; return the folder of the rank."""
     prof = up.Profiler(
         schedule=CYCLES, hardware_hz=0, output_dir=folder, backend=backend, clock=backend.clock, **options
-    )  # type: ignore[arg-type]
+    )
     prof.start()
     for step in range(6):
         backend.op(f"fake::op{step}")
