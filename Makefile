@@ -4,6 +4,7 @@
 #   make demo                     profile a real training in each framework, show what came out, and compare
 #   make test                     lint, types, architecture and all tests
 #   make bench                    compare with the native profilers
+#   make fuzz                     read 20000 damaged files of every format; FUZZ_COUNT=500 FORMATS=kineto,xplane for less
 #   make lint | docs | clean
 #   make editable                 work on the code: install the tree itself instead of the wheel
 #   make demo FRAMEWORKS=torch    only some of the frameworks
@@ -12,6 +13,8 @@ PYTHON ?= python3
 VENV ?= .venv
 FRAMEWORKS ?= torch,tensorflow,mindspore
 PYTEST ?=
+FUZZ_COUNT ?= 20000
+FORMATS ?=
 
 comma := ,
 empty :=
@@ -33,7 +36,7 @@ SOURCES := $(shell find unified_profiler backends -name __pycache__ -prune -o -p
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint docs clean editable browser java
+.PHONY: help demo test bench fuzz lint docs clean editable browser java
 .DELETE_ON_ERROR:
 
 help:
@@ -47,6 +50,9 @@ test: lint $(INSTALLED) $(TEST_TOOLS) browser java
 
 bench: $(INSTALLED) $(BENCH_TOOLS)
 	$(BIN)/python -m benchmarks
+
+fuzz: $(INSTALLED)
+	$(BIN)/python -m tests.fuzz --count $(FUZZ_COUNT) $(addprefix --format ,$(subst $(comma),$(space),$(FORMATS)))
 
 lint: $(ENVIRONMENT)
 	$(BIN)/ruff check .

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import read_bytes, reading
+from unified_profiler.model.foreign_values import LARGEST, whole
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind, Layer, event_table
 from unified_profiler_mindspore.canonical import lookup
 from unified_profiler_mindspore.device_memory import allocations, memory
@@ -31,6 +32,7 @@ from unified_profiler_mindspore.trace_view import (
     TRACE,
     Entry,
     Row,
+    converted_rows,
     has_value,
     nanoseconds,
     read_table,
@@ -69,7 +71,7 @@ TRACKS = {
 }
 _OTHER = Track(Layer.HARDWARE, Kind.RUNTIME, on_device=True)
 
-_STEP = re.compile(r"ProfilerStep#(\d+)$")
+_STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
 _LAUNCH = re.compile(r"::(?:KernelLaunch|PyNativeLaunchTask)::")
 _COPY = re.compile(r"memcpy|memset", re.IGNORECASE)
 
@@ -103,11 +105,8 @@ def _profiler_info(folder: Path) -> Metadata:
     found = sorted(folder.glob("profiler_info*.json"))
     if not found:
         return {}
-    try:
-        info = msgspec.json.decode(found[0].read_bytes(), type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
-        msg = f"{found[0]} is damaged: {error}"
-        raise TraceFormatError(msg) from error
+    with reading(found[0], expected="what MindSpore's profiler says about a recording"):
+        info = msgspec.json.decode(read_bytes(found[0]), type=dict[str, Any])
     return info | {"framework_version": info.get("ms_version")}
 
 
@@ -122,7 +121,10 @@ class _View:
 
     def rows(self) -> Iterator[Row]:
         """Return a row per event."""
-        entries = read_trace(self.path)
+        with reading(self.path, expected="a chrome trace of MindSpore"):
+            yield from self._rows(read_trace(self.path))
+
+    def _rows(self, entries: Sequence[Entry]) -> Iterator[Row]:
         processes = {entry.pid: entry.args.get("name", "") for entry in entries if entry.name == "process_name"}
         threads = {(e.pid, e.tid): e.args.get("name") for e in entries if e.name == "thread_name"}
         correlations = self._correlations(entries)
@@ -142,15 +144,15 @@ class _View:
         return {(e.pid, e.tid, e.ts): numbers.setdefault(e.id, len(numbers) + 1) for e in ends}
 
     def _row(self, entry: Entry, track: Track, process: str) -> Row:
-        start_ns = nanoseconds(entry.ts, self.path)
+        start_ns = nanoseconds(entry.ts)
         row: Row = {
             "name": entry.name,
             "layer": track.layer.value,
             "kind": track.kind.value,
             "start_ns": start_ns,
-            "duration_ns": nanoseconds(entry.dur, self.path),
+            "duration_ns": nanoseconds(entry.dur),
             "device": self.device if track.on_device else "cpu:0",
-            "tid": entry.tid if isinstance(entry.tid, int) else None,
+            "tid": whole(entry.tid, largest=LARGEST),
         }
         if track.on_device:
             row |= {"pid": int(self.device.partition(":")[2]), "stream": row["tid"]}
@@ -221,8 +223,8 @@ def _canonical(node: Node) -> Row:
 
 def _kernel_details(path: Path) -> dict[int, list[dict[str, str]]]:
     found: dict[int, list[dict[str, str]]] = defaultdict(list)
-    for row in read_table(path):
-        found[nanoseconds(row.get("Start Time(us)", ""), path)].append(row)
+    for start_ns, row in converted_rows(path, lambda row: [(nanoseconds(row.get("Start Time(us)", "")), row)]):
+        found[start_ns].append(row)
     return found
 
 

@@ -22,7 +22,7 @@ LEFT_OUT = {
 """Files of the host's profiler that are not read, and why."""
 
 _READ = (LAUNCHES, SHAPES, MEMORY)
-_NUMBERED = re.compile(r"_(\d+)\.(?:txt|csv)$")
+_NUMBERED = re.compile(r"_(\d{1,9})\.(?:txt|csv)$")
 
 
 def framework_files(folder: Path) -> dict[str, Path]:

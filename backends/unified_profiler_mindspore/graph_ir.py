@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import read_bytes, reading
 from unified_profiler_mindspore.nodes import Node, parse
 
 Shape = tuple[int, ...]
@@ -90,14 +90,17 @@ class Graph:
         return self.by_key[key].shape if key in self.by_key else self._parameters.get(key)
 
     def _source(self, key: str) -> str | None:
-        first = key
-        for _ in self.operators:  # no way is longer
+        passed = []
+        while key not in self._sources:
             operator = self.by_key.get(key)
+            self._sources[key] = key  # until it is known; for good where operators of a damaged file form a ring
             if operator is None or operator.type not in _PASSING or not operator.inputs:
                 break
-            key = self._sources.get(key) or operator.inputs[0]
-        self._sources[first] = key
-        return key if key in self.by_key or key in self._parameters else None
+            passed.append(key)
+            key = operator.inputs[0]
+        source = self._sources[key]
+        self._sources |= dict.fromkeys(passed, source)
+        return source if source in self.by_key or source in self._parameters else None
 
 
 def read_graph(path: Path) -> Graph:
@@ -106,14 +109,11 @@ def read_graph(path: Path) -> Graph:
     Raises:
         TraceFormatError: The file is damaged or of another kind.
     """
-    try:
-        content = [(number, value) for top in _bytes(path.read_bytes(), 4) for number, value in _fields(top)]
+    with reading(path, expected="a graph of MindSpore"):
+        content = [(number, value) for top in _bytes(read_bytes(path), 4) for number, value in _fields(top)]
         operators = [_operator(value) for number, value in content if number == 1 and isinstance(value, bytes)]
         parameters = [value for number, value in content if number == 3 and isinstance(value, bytes)]
         return Graph(operators, {_text(value, 1): _shape(next(_bytes(value, 2), b"")) for value in parameters})
-    except (OSError, ValueError, LookupError) as error:
-        msg = f"{path} is damaged, or no graph of MindSpore: {error}"
-        raise TraceFormatError(msg) from error
 
 
 def _operator(text: bytes) -> Operator:
@@ -166,13 +166,17 @@ def _fields(text: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 _FIXED = {1: 8, 5: 4}
 """Bytes of values of fixed length."""
+_LONGEST_NUMBER = 10
+"""Bytes of a number of 64 bits."""
 
 
 def _number(text: bytes, place: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
+    number = 0
+    for shift in range(0, _LONGEST_NUMBER * 7, 7):
         byte = text[place]
         number |= (byte & 127) << shift
-        place, shift = place + 1, shift + 7
+        place += 1
         if byte < 128:
             return number, place
+    msg = "a number is longer than 64 bits"
+    raise ValueError(msg)

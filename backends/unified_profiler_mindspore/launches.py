@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import read_bytes, reading
+from unified_profiler.model.foreign_values import LARGEST, bounded, whole
 from unified_profiler.model.nesting import Ints
 
 NS_PER_MS = 1_000_000
@@ -64,11 +66,9 @@ def read_launches(path: Path) -> Launches:
     """
     nodes, sides, parts = [], [], []
     for number, line in _lines(path):
-        try:
+        with _reading_line(path, number, line, "`name;side;start,duration,thread ...`"):
             name, side, times = line.rsplit(";", 2)
             parts.append(_times(times))
-        except ValueError as error:
-            raise _damaged(path, number, "`name;side;start,duration,thread ...`", line) from error
         nodes.append(name)
         sides.append(side)
     node = np.repeat(np.arange(len(parts)), [len(start) for start, _ in parts])
@@ -89,7 +89,7 @@ def _times(text: str) -> tuple[Ints, Ints]:
         msg = "not three numbers for each launch"
         raise ValueError(msg)
     milliseconds = np.fromiter(map(float, durations), np.float64, len(durations))
-    if not np.all(np.isfinite(milliseconds) & (milliseconds >= 0)):
+    if not np.all((milliseconds >= 0) & (milliseconds <= LARGEST / NS_PER_MS)):
         msg = "a duration that is none"
         raise ValueError(msg)
     return np.fromiter(map(int, starts), np.int64, len(starts)), np.rint(milliseconds * NS_PER_MS).astype(np.int64)
@@ -105,29 +105,27 @@ def read_shapes(path: Path) -> list[tuple[str, str | None]]:
     rows = []
     for number, line in _lines(path):
         if line not in known:
-            fields = line.split(";")
-            if len(fields) < 4 or fields[-1]:
-                raise _damaged(path, number, "`type;name;id;input_1:shape;...`", line)
-            known[line] = fields[1], _shapes(path, number, fields[3:-1])
+            with _reading_line(path, number, line, "`type;name;id;input_1:shape;...`"):
+                _, name, _, *inputs = line.removesuffix(";").split(";")
+                known[line] = name, _shapes(inputs)
         rows.append(known[line])
     return rows
 
 
-def _shapes(path: Path, number: int, inputs: Sequence[str]) -> str | None:
-    values = []
-    for text in inputs:
-        found = _INPUT.fullmatch(text)
-        if not found:
-            raise _damaged(path, number, "`input_1:shape`", text)
-        values.append(_shape(found[1]))
+def _shapes(inputs: Sequence[str]) -> str | None:
+    values = [_shape(text) for text in inputs]
     return json.dumps(values, separators=(",", ":")) if values else None
 
 
 def _shape(text: str) -> object:
     """Return a shape as a list; null for what has none, and MindSpore's words for what is a tuple of them."""
-    if _SHAPE.fullmatch(text):
-        return json.loads(text)
-    return None if text == "NoShape" else text
+    found = _INPUT.fullmatch(text)
+    if not found:
+        msg = f"{text!r:.100} is no `input_1:shape`"
+        raise ValueError(msg)
+    if _SHAPE.fullmatch(found[1]):
+        return json.loads(found[1])
+    return None if found[1] == "NoShape" else found[1]
 
 
 def read_memory(path: Path) -> MemoryRecord:
@@ -136,48 +134,42 @@ def read_memory(path: Path) -> MemoryRecord:
     Raises:
         TraceFormatError: The file is damaged or of another kind.
     """
-    lines = list(_lines(path))
-    if not lines or lines[0][1] != _MEMORY_HEADER:
-        raise _damaged(path, 1, f"`{_MEMORY_HEADER}`", lines[0][1] if lines else "nothing")
     names = tuple(_MEMORY_HEADER.split(",")[1:])
-    try:
-        rows = np.array([[int(field) for field in line.split(",")] for _, line in lines[1:]], np.int64)
-        columns = rows.reshape(-1, 1 + len(names)).T
-        if len(rows) != columns.shape[1]:
-            msg = "rows of another length"
+    with reading(path, expected=f"`{_MEMORY_HEADER}`, then {1 + len(names)} whole numbers in each line"):
+        header, *lines = _text(path).splitlines() or [""]
+        rows = np.array([[int(field) for field in line.split(",")] for line in lines], np.int64)
+        if header != _MEMORY_HEADER or (lines and rows.shape[1] != 1 + len(names)):
+            msg = f"found {header!r:.100}, and {lines[:1]!r:.100} below it"
             raise ValueError(msg)
-    except (ValueError, OverflowError) as error:
-        msg = f"{path} is damaged: its rows should be {1 + len(names)} whole numbers each ({error}). Record again."
-        raise TraceFormatError(msg) from error
+        columns = bounded(rows, "number").reshape(-1, 1 + len(names)).T
     return MemoryRecord(names, columns[0], columns[1:])
 
 
 def read_pid(path: Path) -> int | None:
     """Return the process id from cpu_op_detail_info, the only file that has it."""
     try:
-        last = path.read_text(encoding="utf-8").splitlines()[-1]
-        return int(last.rsplit(",", 1)[1])
-    except (OSError, UnicodeDecodeError, IndexError, ValueError):
+        last = read_bytes(path).decode().splitlines()[-1]
+        return whole(int(last.rsplit(",", 1)[1]))
+    except (LookupError, ValueError):
         return None
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"{path} cannot be read: {error}"
-        raise TraceFormatError(msg) from error
+    with reading(path, expected="a text of MindSpore's profiler"):
+        return enumerate(_text(path).splitlines(), start=1)
+
+
+def _text(path: Path) -> str:
+    text = read_bytes(path).decode()
     if text and not text.endswith("\n"):
-        msg = f"{path} ends in the middle of a line: it was cut off while it was written or copied. Record again."
-        raise TraceFormatError(msg)
-    return enumerate(text.splitlines(), start=1)
+        msg = "it ends in the middle of a line: it was cut off while it was written or copied"
+        raise ValueError(msg)
+    return text
+
+
+def _reading_line(path: Path, number: int, line: str, form: str) -> AbstractContextManager[None]:
+    return reading(f"{path}, line {number}", expected=f"{form}, found {line!r:.100}")
 
 
 def _joined(parts: Sequence[Ints]) -> Ints:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-def _damaged(path: Path, number: int, expected: str, found: str) -> TraceFormatError:
-    return TraceFormatError(
-        f"{path}, line {number}: expected {expected}, found {found[:80]!r}. The file is damaged or of another kind."
-    )

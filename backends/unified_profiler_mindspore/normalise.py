@@ -7,11 +7,14 @@ Works without MindSpore. Left out are the files of `files.LEFT_OUT` and `trace_v
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import opening_of, reading
+from unified_profiler.model.foreign_values import checked_events
 from unified_profiler.model.schema import EventTable
 from unified_profiler.spi import NativeCapture
 from unified_profiler_mindspore.device_events import device_events
@@ -34,7 +37,9 @@ class MindSporeNormaliser:
 
     def recognises(self, path: Path) -> bool:
         """Say whether this is a directory of MindSpore's profiler, or a file in one."""
-        return _folder_of(path) is not None
+        with suppress(OSError):  # a directory that may not be looked into
+            return _folder_of(path) is not None
+        return False
 
     def normalise(self, capture: NativeCapture) -> EventTable:
         """Return all events of the capture; what is known about it as a whole is the schema metadata `native`.
@@ -42,9 +47,10 @@ class MindSporeNormaliser:
         Raises:
             TraceFormatError: The files are damaged, missing or of another kind.
         """
-        folder = _one_folder(capture.files)
-        table, said = device_events(folder) if (folder / TRACE).is_file() else host_events(folder)
-        return table.replace_schema_metadata({b"native": msgspec.json.encode(said)})
+        with reading(", ".join(map(str, capture.files)), expected="a directory of MindSpore's profiler"):
+            folder = _one_folder(capture.files)
+            table, said = device_events(folder) if (folder / TRACE).is_file() else host_events(folder)
+            return checked_events(table).replace_schema_metadata({b"native": msgspec.json.encode(said)})
 
 
 def _one_folder(paths: Sequence[Path]) -> Path:
@@ -78,9 +84,5 @@ def _is_host(folder: Path) -> bool:
 
 
 def _is_analysed(folder: Path) -> bool:
-    try:
-        with (folder / TRACE).open("rb") as file:
-            opening = file.read(_OPENING)
-    except OSError:
-        return False
+    opening = opening_of(folder / TRACE, _OPENING)
     return opening.lstrip().startswith(b"[") and any(mark in opening for mark in _MARKS)

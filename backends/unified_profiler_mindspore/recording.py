@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import read_bytes, reading
 
 NAME = "unified_profiler.json"
 
@@ -54,11 +55,8 @@ def read_note(path: Path) -> Recording:
     Raises:
         TraceFormatError: It is damaged.
     """
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Recording)
-    except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
-        msg = f"{path} is damaged, perhaps cut off while it was written or copied: {error}"
-        raise TraceFormatError(msg) from error
+    with reading(path, expected="a note that unified_profiler left"):
+        return msgspec.json.decode(read_bytes(path), type=Recording)
 
 
 def check_sizes(note: Recording, files: Sequence[Path]) -> None:

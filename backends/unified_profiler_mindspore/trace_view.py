@@ -12,14 +12,16 @@ Not read are those of `LEFT_OUT`.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from decimal import Decimal, InvalidOperation
+import io
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import read_bytes, reading
+from unified_profiler.model.foreign_values import LARGEST
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 TRACE = "trace_view.json"
@@ -43,6 +45,8 @@ LEFT_OUT = {
 
 Row = dict[str, Any]
 """Columns of the event schema for one event."""
+_Converted = TypeVar("_Converted")
+_TABLE = "a table of MindSpore's profiler"
 
 
 class Entry(msgspec.Struct, gc=False):
@@ -65,11 +69,8 @@ def read_trace(path: Path) -> list[Entry]:
     Raises:
         TraceFormatError: It is damaged or of another kind.
     """
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=list[Entry])
-    except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
-        msg = f"{path} is no chrome trace of MindSpore, or was cut off: {error}"
-        raise TraceFormatError(msg) from error
+    with reading(path, expected="a chrome trace of MindSpore"):
+        return msgspec.json.decode(read_bytes(path), type=list[Entry])
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
@@ -80,33 +81,44 @@ def read_table(path: Path) -> list[dict[str, str]]:
     """
     if not path.is_file():
         return []
-    try:
-        return list(_rows(path))
-    except (UnicodeDecodeError, csv.Error, OSError) as error:
-        msg = f"{path} cannot be read: {error}"
-        raise TraceFormatError(msg) from error
+    with reading(path, expected=_TABLE):
+        return list(_rows(read_bytes(path).decode("utf-8-sig")))
 
 
-def _rows(path: Path) -> Iterator[dict[str, str]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        for row in csv.DictReader(file):
-            if None in row or None in row.values():
-                msg = f"{path} has a row with more or fewer fields than its first line names: {list(row.values())[:4]}"
-                raise TraceFormatError(msg)
-            yield {name.strip(): value.strip() for name, value in row.items()}
+def converted_rows(path: Path, convert: Callable[[dict[str, str]], Iterable[_Converted]]) -> Iterator[_Converted]:
+    """Yield what comes of each row of a table.
+
+    Raises:
+        TraceFormatError: It is damaged, or a row of it cannot be converted.
+    """
+    for number, row in enumerate(read_table(path), start=1):
+        with reading(f"{path}, row {number}", expected=_TABLE):
+            yield from convert(row)
 
 
-def nanoseconds(microseconds: str | float, path: Path) -> int:
+def _rows(text: str) -> Iterator[dict[str, str]]:
+    lines = csv.DictReader(io.StringIO(text, newline=""))
+    for row in lines:
+        if None in row or None in row.values():
+            msg = f"line {lines.line_num} has more or fewer fields than the first names: {list(row.values())[:4]}"
+            raise ValueError(msg)
+        yield {name.strip(): value.strip() for name, value in row.items()}
+
+
+def nanoseconds(microseconds: str | float) -> int:
     """Convert microseconds, exactly if they are text.
 
     Raises:
-        TraceFormatError: It is no number.
+        ValueError: It is no time.
     """
     try:
-        return int((Decimal(microseconds) * 1000).to_integral_value())
-    except (InvalidOperation, ValueError, OverflowError) as error:
-        msg = f"{path}: expected a time in microseconds, found {microseconds!r}."
-        raise TraceFormatError(msg) from error
+        exact = Decimal(microseconds) * 1000
+        if abs(exact) <= LARGEST:
+            return int(exact.to_integral_value())
+    except ArithmeticError:
+        pass
+    msg = f"expected a time in microseconds, found {microseconds!r:.100}"
+    raise ValueError(msg)
 
 
 def has_value(text: str) -> bool:

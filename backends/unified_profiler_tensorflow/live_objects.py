@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import read_bytes, reading
 from unified_profiler_tensorflow.xplane_files import RUN_METADATA
 
 NAME = "live_objects.json"
@@ -37,7 +37,7 @@ class LiveObjects(msgspec.Struct, frozen=True, kw_only=True):
     """Which nodes without a scope belong to metrics, optimizers, gradients, or the functions of an input pipeline."""
     gradients: dict[str, str] = {}
     """Of nodes in gradients whose names do not tell: the type of the node that they are the gradient of."""
-    nodes: dict[str, list[Details]] = {}
+    nodes: dict[str, list[dict[str, bool | str | list[int]]]] = {}
     """Details of nodes, several where graphs have different nodes of one name."""
     flops: bool = True
     """Whether floating-point operations are to be counted."""
@@ -59,13 +59,8 @@ def read_note(files: Iterable[Path]) -> LiveObjects:
     path = next((place for file in files if (place := _place_of(file)) and place.is_file()), None)
     if path is None:
         return LiveObjects()
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=LiveObjects)
-    except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
-        msg = (
-            f"{path} is damaged, perhaps cut off while it was written or copied: {error}. Copy it again, or delete it."
-        )
-        raise TraceFormatError(msg) from error
+    with reading(path, expected="a note that unified_profiler left; copy it again, or delete it"):
+        return msgspec.json.decode(read_bytes(path), type=LiveObjects)
 
 
 def _place_of(file: Path) -> Path | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from unified_profiler.model.foreign_values import whole
 from unified_profiler_tensorflow import canonical, flops
 from unified_profiler_tensorflow.canonical_live import NOTHING, Live
 from unified_profiler_tensorflow.canonical_path import name_in_graph
@@ -40,4 +41,4 @@ class NodeReader:
         if not self.counts_flops or shapes is None:
             return None
         details = self.details.get(name_in_graph(node or ""), ())
-        return flops.flops_of(op_type, shapes, types, outputs=outputs, details=details)
+        return whole(flops.flops_of(op_type, shapes, types, outputs=outputs, details=details))

@@ -6,6 +6,7 @@ Works without TensorFlow. What is left out of XPlane files is in `xplane_left_ou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import read_bytes, reading
 from unified_profiler.model.schema import EventTable, empty_table
 from unified_profiler.spi import NativeCapture
 from unified_profiler_tensorflow import run_metadata, timeline
@@ -32,9 +34,11 @@ class TensorFlowNormaliser:
 
     def recognises(self, path: Path) -> bool:
         """Say whether this is an XPlane file, a RunMetadata, a timeline, or a directory of profiles."""
-        if path.is_dir():
-            return bool(sessions_in(path)) or next(profiles_in(path), None) is not None
-        return path.is_file() and (_is_xplane(path) or run_metadata.recognises(path) or timeline.recognises(path))
+        with suppress(OSError):  # a directory that may not be looked into
+            if path.is_dir():
+                return bool(sessions_in(path)) or next(profiles_in(path), None) is not None
+            return path.is_file() and (_is_xplane(path) or run_metadata.recognises(path) or timeline.recognises(path))
+        return False
 
     def normalise(self, capture: NativeCapture) -> EventTable:
         """Return all events of the capture; what is said about it as a whole is the schema metadata `native`.
@@ -44,6 +48,10 @@ class TensorFlowNormaliser:
         Raises:
             TraceFormatError: A file is damaged, empty or of another kind.
         """
+        with reading(", ".join(map(str, capture.files)), expected="what TensorFlow's profilers leave"):
+            return self._normalised(capture)
+
+    def _normalised(self, capture: NativeCapture) -> EventTable:
         sources = _Sources.of(capture.files)
         entries = [_entry(file, capture) for file in sources.sessions]
         reader = NodeReader.of(read_note((*sources.profiles, *sources.sessions)))
@@ -126,8 +134,9 @@ def _entry(file: Path, capture: NativeCapture) -> Mapping[str, Any] | None:
     if known is not None:
         return dict(known)
     try:
-        index = msgspec.json.decode((file.parent / _INDEX).read_bytes(), type=list[dict[str, Any]])
-    except (OSError, msgspec.DecodeError):
+        with reading(file.parent / _INDEX):
+            index = msgspec.json.decode(read_bytes(file.parent / _INDEX), type=list[dict[str, Any]])
+    except TraceFormatError:  # the runs are worth having without
         return None
     return next((entry for entry in index if entry.get("file") == file.name), None)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 
-from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import reading
+from unified_profiler.model.foreign_values import checked_events
 from unified_profiler.model.schema import EventTable
 from unified_profiler_tensorflow.node_reader import NodeReader
 from unified_profiler_tensorflow.run_metadata_nodes import Nodes
@@ -24,7 +24,7 @@ from unified_profiler_tensorflow.step_stats_rows import RUN, Rows, without_repea
 
 def recognises(path: Path) -> bool:
     """Say whether this file holds a RunMetadata or a StepStats, by whatever program it was written."""
-    return path.is_file() and holds_step_stats(path)
+    return holds_step_stats(path)
 
 
 def read(path: Path, entry: Mapping[str, Any] | None = None, reader: NodeReader | None = None) -> EventTable:
@@ -39,18 +39,15 @@ def read(path: Path, entry: Mapping[str, Any] | None = None, reader: NodeReader 
     Raises:
         TraceFormatError: It is damaged, empty, of another kind, or holds no nodes.
     """
-    metadata, entry = load(path), entry or {}
-    rows = Rows(reader=reader or NodeReader())
-    _add_run(rows, entry)
-    every = metadata.step_stats.dev_stats
-    for number, device in without_repeated({i: read_device(stats.device) for i, stats in enumerate(every)}).items():
-        Nodes(rows, device, every[number].device, entry.get("graph")).add(every[number].node_stats)
-    try:
-        table = rows.table(step=entry.get("step"), pid=entry.get("pid"))
-    except (OverflowError, pa.ArrowInvalid) as error:
-        msg = f"{path} is damaged: it holds numbers that cannot be times or sizes ({error}). Record it again."
-        raise TraceFormatError(msg) from error
-    return table.replace_schema_metadata({b"native": msgspec.json.encode(_said(metadata))})
+    entry = entry or {}
+    with reading(path, expected="TensorFlow's RunMetadata or StepStats"):
+        metadata, rows = load(path), Rows(reader=reader or NodeReader())
+        _add_run(rows, entry)
+        every = metadata.step_stats.dev_stats
+        for number, device in without_repeated({i: read_device(stats.device) for i, stats in enumerate(every)}).items():
+            Nodes(rows, device, every[number].device, entry.get("graph")).add(every[number].node_stats)
+        table = checked_events(rows.table(step=entry.get("step"), pid=entry.get("pid")))
+        return table.replace_schema_metadata({b"native": msgspec.json.encode(_said(metadata))})
 
 
 def _said(metadata: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import opening_of, read_bytes
 from unified_profiler_tensorflow.protobuf import DAMAGED, message_classes
 
 _SNIFF = 4096
@@ -84,11 +85,7 @@ _MESSAGES = {
 
 def holds_step_stats(path: Path) -> bool:
     """Say from the first bytes whether this is a RunMetadata or a StepStats with a device in it."""
-    try:
-        with path.open("rb") as file:
-            return _depth_of_device(file.read(_SNIFF)) is not None
-    except OSError:
-        return False
+    return _depth_of_device(opening_of(path, _SNIFF)) is not None
 
 
 def load(path: Path) -> Any:
@@ -97,7 +94,10 @@ def load(path: Path) -> Any:
     Raises:
         TraceFormatError: It cannot be read, is empty, truncated, of another kind, or holds no nodes.
     """
-    data = _read(path)
+    data = read_bytes(path)
+    if not data:
+        msg = f"{path} is empty; expected TensorFlow's RunMetadata. Was the profiled program killed while writing it?"
+        raise TraceFormatError(msg)
     try:
         metadata = _decode(data)
     except DAMAGED as error:
@@ -119,18 +119,6 @@ def load(path: Path) -> Any:
 def messages() -> dict[str, Any]:
     """Return the message classes."""
     return message_classes("unified_profiler.step_stats", _MESSAGES)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        msg = f"{path} cannot be read: {error}"
-        raise TraceFormatError(msg) from error
-    if not data:
-        msg = f"{path} is empty; expected TensorFlow's RunMetadata. Was the profiled program killed while writing it?"
-        raise TraceFormatError(msg)
-    return data
 
 
 def _decode(data: bytes) -> Any:

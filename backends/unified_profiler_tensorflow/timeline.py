@@ -6,13 +6,15 @@ Works without TensorFlow. Times are whole microseconds; shapes are not in it, an
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import opening_of, read_bytes, reading
+from unified_profiler.model.foreign_values import checked_events
 from unified_profiler.model.schema import EventTable
 from unified_profiler_tensorflow.step_stats_lanes import lane_number
 from unified_profiler_tensorflow.step_stats_names import Device, read_device
@@ -55,11 +57,7 @@ class _Document(msgspec.Struct, rename={"events": "traceEvents"}):
 
 def recognises(path: Path) -> bool:
     """Say from its first bytes whether this file is a timeline."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(_SNIFF)
-    except OSError:
-        return False
+    head = opening_of(path, _SNIFF)
     return _OPENING.match(head) is not None and _ALLOCATORS.search(head) is not None
 
 
@@ -69,7 +67,11 @@ def read(path: Path) -> EventTable:
     Raises:
         TraceFormatError: It is damaged, empty, of another kind, or holds no nodes.
     """
-    events = _load(path)
+    with reading(path, expected="a timeline of TensorFlow"):
+        return _table(path, _load(path))
+
+
+def _table(path: Path, events: Sequence[_Event]) -> EventTable:
     names = {e.pid: str(e.args.get("name", "")) for e in events if e.ph == "M" and e.name == "process_name"}
     computing = {e.pid: names.get(e.pid, str(e.pid)).removesuffix(_COMPUTE) for e in events if e.ph == "X"}
     if not computing:
@@ -82,15 +84,12 @@ def read(path: Path) -> EventTable:
             _add_node(rows, event, devices[event.pid], computing[event.pid])
         elif event.ph == "C":
             _add_counters(rows, event, names.get(event.pid, ""))
-    return rows.table().replace_schema_metadata({b"native": msgspec.json.encode({"devices": list(computing.values())})})
+    said = msgspec.json.encode({"devices": list(computing.values())})
+    return checked_events(rows.table()).replace_schema_metadata({b"native": said})
 
 
 def _load(path: Path) -> list[_Event]:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        msg = f"{path} cannot be read: {error}"
-        raise TraceFormatError(msg) from error
+    data = read_bytes(path)
     if not data.strip():
         msg = f"{path} is empty; expected a timeline of TensorFlow. Was the program killed while writing it?"
         raise TraceFormatError(msg)

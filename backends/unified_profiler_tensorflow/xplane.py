@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import opening_of, read_bytes
+from unified_profiler.model.foreign_values import bounded
 from unified_profiler.model.nesting import Ints
 from unified_profiler_tensorflow.protobuf import DAMAGED, message_classes
 
@@ -170,11 +172,7 @@ class Space:
 
 def looks_like_xplane(path: Path) -> bool:
     """Say from its first bytes whether this is an XPlane file."""
-    try:
-        with path.open("rb") as file:
-            return _FIRST_PLANE.match(file.read(_SNIFF)) is not None
-    except OSError:
-        return False
+    return _FIRST_PLANE.match(opening_of(path, _SNIFF)) is not None
 
 
 def open_space(path: Path) -> Space:
@@ -202,20 +200,17 @@ def columns_of(line: Line) -> tuple[Ints, Ints, Ints]:
 
     Both ends are rounded down, so that what is nested in picoseconds stays nested.
     """
-    count = len(line.events)
+    count, base = len(line.events), bounded(line.timestamp_ns, "timestamp")
     number = np.fromiter([event.metadata_id for event in line.events], np.int64, count)
-    offset_ps = np.fromiter([event.offset_ps for event in line.events], np.int64, count)
-    duration_ps = np.fromiter([event.duration_ps for event in line.events], np.int64, count)
-    return number, line.timestamp_ns + offset_ps // 1000, line.timestamp_ns + (offset_ps + duration_ps) // 1000
+    offset_ps = bounded(np.fromiter([event.offset_ps for event in line.events], np.int64, count), "offset of event")
+    lasts_ps = bounded(np.fromiter([event.duration_ps for event in line.events], np.int64, count), "duration of event")
+    return number, base + offset_ps // 1000, base + (offset_ps + lasts_ps) // 1000
 
 
 def _parse(path: Path) -> Any:
+    data = read_bytes(path)
     try:
-        data = path.read_bytes()
         message = _MESSAGES["XSpace"].FromString(data)
-    except OSError as error:
-        msg = f"{path} cannot be read: {error}"
-        raise TraceFormatError(msg) from error
     except DAMAGED as error:
         reason = "truncated or damaged" if _FIRST_PLANE.match(data[:_SNIFF]) else "no XPlane file"
         msg = f"{path} is {reason}: {error}. Expected what TensorFlow's profiler writes; copy or record it again."

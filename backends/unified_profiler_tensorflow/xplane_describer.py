@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from unified_profiler.model.foreign_values import LARGEST_NUMBER, whole
 from unified_profiler.model.schema import Kind, Layer
 from unified_profiler_tensorflow.node_reader import NodeReader
 from unified_profiler_tensorflow.xplane import Stats
-from unified_profiler_tensorflow.xplane_columns import whole
 from unified_profiler_tensorflow.xplane_hlo import Programs, Source
 from unified_profiler_tensorflow.xplane_lanes import device_name
 from unified_profiler_tensorflow.xplane_left_out import END_MARK
@@ -31,7 +31,6 @@ _EXECUTOR = "ExecutorState::Process"
 _SHARED_WORK = "ParallelFor"
 _DEVICE_ALLOCATOR = re.compile(r"(GPU|TPU)_(\d+)_")
 _MEMORY = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
-_LARGEST_STEP = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,7 @@ def _annotation(name: str, said: Stats) -> Meaning:
     The time of such a call is mostly that of waiting for operators on other threads, so that it is none itself.
     """
     step = said.get("step_num")
-    if isinstance(step, int) and 0 <= step <= _LARGEST_STEP:
+    if isinstance(step, int) and 0 <= step <= LARGEST_NUMBER:
         said.pop("step_num")
         return Meaning(name, Layer.APPLICATION, Kind.STEP, step=step, attributes=attributes_text(said))
     return Meaning(name, Layer.APPLICATION, Kind.REGION, attributes=attributes_text(said))

@@ -11,6 +11,8 @@ import numpy as np
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.columns import Index, encode
+from unified_profiler.model.foreign import reading
+from unified_profiler.model.foreign_values import bounded
 from unified_profiler.model.nesting import Ints
 from unified_profiler_tensorflow.xplane import Plane, Space, Stats, columns_of
 from unified_profiler_tensorflow.xplane_lanes import Lane, Lanes, LaneSort
@@ -43,7 +45,10 @@ def read_rows(space: Space, lanes: Lanes) -> Rows:
     Raises:
         TraceFormatError: Events refer to names that are not there.
     """
-    parts = [part for plane in space.planes for part in _PlaneReader(plane, space.path).parts(lanes)]
+    parts: list[_Part] = []
+    for plane in space.planes:
+        with reading(f"{space.path}, plane {plane.name!r:.100}", expected="an XPlane file"):
+            parts += _PlaneReader(plane, space.path).parts(lanes)
     sayings: list[Saying] = []
     saying = []
     for part in parts:
@@ -55,8 +60,8 @@ def read_rows(space: Space, lanes: Lanes) -> Rows:
         [part.lane for part in parts],
         _join(saying),
         np.repeat(np.arange(len(parts)), counts),
-        space.start_ns + _join([part.start_ns for part in parts]),
-        space.start_ns + _join([part.end_ns for part in parts]),
+        _moments(space, [part.start_ns for part in parts]),
+        _moments(space, [part.end_ns for part in parts]),
     )
 
 
@@ -110,6 +115,10 @@ class _PlaneReader:
         unwanted = self._left_out[number]
         stats = {name: value for name, value in stats.items() if name not in unwanted}
         return Saying(self._plane.event_names[number], stats, lane.sort)
+
+
+def _moments(space: Space, parts: Sequence[Ints]) -> Ints:
+    return bounded(space.start_ns, "start") + bounded(_join(parts), "moment")
 
 
 def _join(parts: Sequence[Ints]) -> Ints:

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import reading
+from unified_profiler.model.foreign_values import checked_events
 from unified_profiler.model.schema import EventTable
 from unified_profiler.spi import NativeCapture
 from unified_profiler_tensorflow.node_reader import NodeReader
-from unified_profiler_tensorflow.protobuf import DAMAGED, message_classes
+from unified_profiler_tensorflow.protobuf import message_classes
 from unified_profiler_tensorflow.xplane import Space, open_space
 from unified_profiler_tensorflow.xplane_describer import Describer
 from unified_profiler_tensorflow.xplane_hlo import Programs
@@ -59,19 +60,13 @@ def read_xplane(
     Raises:
         TraceFormatError: It is damaged, empty or of another kind.
     """
-    try:
-        with _collector_off():
-            space = open_space(path)
-            programs = Programs(space.planes)
-            rows = read_rows(space, Lanes(capture, file_number=file_number))
-            describer = Describer.of(programs, (saying.stats for saying in rows.sayings), reader)
-            table = Mapping(rows, describer, sessions).table(space.hosts[0] if space.hosts else None)
-            return table, _said(space, programs)
-    except DAMAGED as error:
-        msg = (
-            f"{path} is damaged: what it says about an event or a program cannot be decoded ({error}). Record it again."
-        )
-        raise TraceFormatError(msg) from error
+    with reading(path, expected="an XPlane file"), _collector_off():
+        space = open_space(path)
+        programs = Programs(space.planes)
+        rows = read_rows(space, Lanes(capture, file_number=file_number))
+        describer = Describer.of(programs, (saying.stats for saying in rows.sayings), reader)
+        table = Mapping(rows, describer, sessions).table(space.hosts[0] if space.hosts else None)
+        return checked_events(table), _said(space, programs)
 
 
 def _said(space: Space, programs: Programs) -> dict[str, Any]:

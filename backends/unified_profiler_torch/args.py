@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from unified_profiler.model.columns import Index, encode
+from unified_profiler.model.foreign_values import whole
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -61,7 +62,9 @@ class CpuArgs(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True)
     external: int = msgspec.field(default=0, name="External id")
     record: int = msgspec.field(default=0, name="Record function id")
     index: int = msgspec.field(default=0, name="Ev Idx")
-    sequence: int = msgspec.field(default=MISSING, name="Sequence number")
+    sequence: Annotated[int, msgspec.Meta(gt=MISSING, le=-1 - MISSING)] = msgspec.field(
+        default=MISSING, name="Sequence number"
+    )
     forward_thread: int | None = msgspec.field(default=None, name="Fwd thread id")
     shapes: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input Dims")
     types: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input type")
@@ -101,8 +104,8 @@ class ArgsReader:
         for row, found in enumerate(args):
             rest = {}
             for key, value in found.items():
-                if key in NUMBERS and type(value) is int:
-                    numbers[NUMBERS[key]][row] = value
+                if key in NUMBERS and (number := whole(value)) is not None:
+                    numbers[NUMBERS[key]][row] = number
                 elif key not in LEFT_OUT and key not in INPUTS:
                     rest[key] = value
             rests.append(msgspec.json.encode(rest))

@@ -91,7 +91,7 @@ _TORCH_ANNOTATION = re.compile(
     r"|DistributedDataParallel\.|FullyShardedDataParallel\.|FSDP::"
 )
 _COMPILED_GRAPH = re.compile(r"## Call CompiledFxGraph")
-_STEP = re.compile(r"ProfilerStep#(\d+)$")
+_STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
 
 
 def is_known(category: str) -> bool:

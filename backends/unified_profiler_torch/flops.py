@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from unified_profiler.model.foreign_values import whole
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.tree import Flags, Tree
 
@@ -31,9 +32,15 @@ def flops_of(name: str, shapes: str | None, concrete: str | None) -> int | None:
     if formula is None or shapes is None:
         return None
     try:
-        return formula(msgspec.json.decode(shapes), msgspec.json.decode(concrete or "[]")) or None
-    except (IndexError, TypeError, ValueError, ZeroDivisionError, msgspec.DecodeError):
+        return whole(formula(_shapes(shapes), msgspec.json.decode(concrete or "[]"))) or None
+    except (AttributeError, LookupError, TypeError, ValueError, ZeroDivisionError):  # inputs of something else
         return None
+
+
+def _shapes(text: str) -> list[Any]:
+    """Return the shapes of tensors, None for other inputs: a text or a list would be multiplied, too."""
+    found = msgspec.json.decode(text, type=list[Any])
+    return [shape if isinstance(shape, list) and all(type(size) is int for size in shape) else None for shape in found]
 
 
 def counted_twice(flops: Ints, names: Ints, texts: Sequence[str], tree: Tree) -> Flags:

@@ -6,9 +6,7 @@ Knows the layout of the file and how Kineto breaks it; knows nothing of the even
 from __future__ import annotations
 
 import gc
-import gzip
 import re
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from typing import Any
 import msgspec
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import opening_of, read_bytes
 
 Header = dict[str, Any]
 
@@ -27,7 +26,10 @@ _SEPARATOR = b"\n  },\n  {"
 _CLOSING = b"\n  }\n  ]"
 _SNIFF = 1 << 16
 _MARKS = (b'"schemaVersion"', b'"deviceProperties"', b'"baseTimeNanoseconds"', b'"External id"', b'"PyTorch Profiler')
-_NAME_LINE = re.compile(rb'("name": ")(.*)(",\n    "pid": |", "(?:pid": (?:-?\d+|"[^"\n]*"), "tid": |ph": "[iM]"))')
+_NAME_LINE = re.compile(
+    rb'("name": ")((?:(?!"name": ").)*)(",\n    "pid": |", "(?:pid": (?:-?\d+|"[^"\n]*"), "tid": |ph": "[iM]"))'
+)
+"""A name ends before the next one: otherwise a long line of many names would be looked through once for each."""
 _BAD_TEXT = (msgspec.DecodeError, UnicodeDecodeError)
 _NOT_A_NUMBER = re.compile(rb"(\": )(-?(?:inf|nan|NaN|Infinity))(?=[\s,}])")
 
@@ -58,13 +60,7 @@ class Document:
 
 def looks_like_kineto(path: Path) -> bool:
     """Say from the first bytes whether this is a Kineto trace, plain or gzip."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(_SNIFF)
-        if head[:2] == b"\x1f\x8b":
-            head = zlib.decompressobj(wbits=31).decompress(head, _SNIFF)
-    except (OSError, zlib.error):
-        return False
+    head = opening_of(path, _SNIFF)
     return head.lstrip()[:1] in {b"{", b"["} and any(mark in head for mark in _MARKS)
 
 
@@ -74,7 +70,7 @@ def open_document(path: Path) -> Document:
     Raises:
         TraceFormatError: It cannot be read, is empty, truncated or no Kineto trace.
     """
-    data = _read(path)
+    data = read_bytes(path)
     if not data or data.isspace():
         msg = f"{path} is empty; expected a Kineto trace. Was the profiled program killed while writing it?"
         raise TraceFormatError(msg)
@@ -128,18 +124,6 @@ def _escape(found: re.Match[bytes]) -> bytes:
     except _BAD_TEXT:
         name = msgspec.json.encode(name.decode("utf-8", "replace"))[1:-1]
     return before + name + after
-
-
-def _read(path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        msg = f"{path} is a damaged gzip file ({error}); expected a whole one. Copy or record it again."
-        raise TraceFormatError(msg) from error
-    except OSError as error:
-        msg = f"{path} cannot be read: {error}"
-        raise TraceFormatError(msg) from error
 
 
 def _split(path: Path, data: bytes) -> Document | None:

@@ -9,14 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from unified_profiler.model.foreign_values import LARGEST, whole
 from unified_profiler.model.nesting import FIRST_LANE, Ints
 from unified_profiler_torch.rows import Label, Place
+
+_LARGEST = LARGEST >> 1
+"""A larger number is no thread of an operating system, and is treated as a word: the lane beside it has one, too."""
 
 
 def lane_numbers(places: Sequence[Place]) -> tuple[Ints, Ints]:
     """Return process and thread number of each place; words get the main process and a lane of their own."""
     lanes = [(place.pid, place.tid) for place in places]
-    processes = Counter(pid for pid, _ in lanes if isinstance(pid, int) and pid > 0)
+    processes = Counter(pid for pid, _ in lanes if isinstance(pid, int) and 0 < pid <= _LARGEST)
     main = processes.most_common(1)[0][0] if processes else 0
     pids = np.array([main if (number := _number(pid)) is None else number for pid, _ in lanes], np.int64)
     tids = [_number(tid) for _, tid in lanes]
@@ -44,6 +48,6 @@ def process_names(labels: Iterable[Label]) -> dict[str, dict[str, Any]]:
 
 def _number(value: int | str) -> int | None:
     if isinstance(value, int):
-        return value
-    found = re.search(r"\d+$", value)  # "stream 7" of older traces
+        return whole(value, largest=_LARGEST)
+    found = re.search(r"(?<!\d)\d{1,18}$", value)  # "stream 7" of older traces
     return int(found.group()) if found else None

@@ -11,13 +11,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from unified_profiler.model.columns import Index, encode, text
+from unified_profiler.model.foreign_values import LARGEST_NUMBER, bounded, nanoseconds, whole
 from unified_profiler.model.nesting import FIRST_LANE, Ints
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
 from unified_profiler.model.tree import Flags, Tree
 from unified_profiler_torch.args import COLUMN_INPUTS, INPUTS, MISSING
 from unified_profiler_torch.canonical import DIRECTIONS, canonicalise
 from unified_profiler_torch.categories import DEVICE_TYPES, NameClass, accelerator, classify_name, meaning, step_number
-from unified_profiler_torch.columns import nanoseconds, numbers
+from unified_profiler_torch.columns import numbers
 from unified_profiler_torch.flops import counted_twice, flops_of
 from unified_profiler_torch.frames import cutting_frames
 from unified_profiler_torch.kineto import Header
@@ -82,8 +83,8 @@ class Mapping:
     @cached_property
     def start(self) -> Ints:
         """Start of each event, nanoseconds since the epoch; without a base, the times are that already."""
-        base = int(self.header.get("baseTimeNanoseconds") or 0)
-        return base + nanoseconds(self.rows.floats("ts"))
+        base = bounded(int(self.header.get("baseTimeNanoseconds") or 0), "base")
+        return bounded(base + nanoseconds(self.rows.floats("ts")), "start of event")
 
     @cached_property
     def duration(self) -> Ints:
@@ -159,8 +160,8 @@ class Mapping:
 
     @property
     def _rank(self) -> int | None:
-        rank = (self.header.get("distributedInfo") or {}).get("rank")
-        return rank if isinstance(rank, int) else None
+        rank = whole((self.header.get("distributedInfo") or {}).get("rank"), largest=LARGEST_NUMBER)
+        return None if rank is None or rank < 0 else rank
 
     @property
     def _device(self) -> tuple[Ints, list[str | None]]:

@@ -11,6 +11,8 @@ from pathlib import Path
 import msgspec
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import reading
+from unified_profiler.model.foreign_values import checked_events
 from unified_profiler.model.schema import EventTable
 from unified_profiler.spi import NativeCapture
 from unified_profiler_torch.kineto import Header, collector_off, looks_like_kineto, open_document
@@ -24,7 +26,7 @@ class KinetoNormaliser:
 
     def recognises(self, path: Path) -> bool:
         """Say whether this file looks like a Kineto trace."""
-        return path.is_file() and looks_like_kineto(path)
+        return looks_like_kineto(path)
 
     def normalise(self, capture: NativeCapture) -> EventTable:
         """Return all events of the capture; the document's other contents are the schema metadata `native`.
@@ -37,11 +39,12 @@ class KinetoNormaliser:
                 f"A capture of torch is one Kineto file; found {len(capture.files)}: {[str(f) for f in capture.files]}."
             )
             raise TraceFormatError(msg)
-        header, rows = _load(capture.files[0])
-        with_flops = bool(capture.details.get("flops") or header.get("with_flops"))
-        table = Mapping(rows, header, capture.stop_ns).table(with_flops=with_flops)
-        native = header | {"processes": process_names(rows.labels)}
-        return table.replace_schema_metadata({b"native": msgspec.json.encode(native)})
+        with reading(capture.files[0], expected="a Kineto trace"):
+            header, rows = _load(capture.files[0])
+            with_flops = bool(capture.details.get("flops") or header.get("with_flops"))
+            table = checked_events(Mapping(rows, header, capture.stop_ns).table(with_flops=with_flops))
+            native = header | {"processes": process_names(rows.labels)}
+            return table.replace_schema_metadata({b"native": msgspec.json.encode(native)})
 
 
 def _load(path: Path) -> tuple[Header, Rows]:

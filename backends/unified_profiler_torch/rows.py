@@ -85,6 +85,8 @@ class Rows:
     args: ArgsReader = field(default_factory=ArgsReader)
     labels: list[Label] = field(default_factory=list)
     blocks: list[Columns] = field(default_factory=list)
+    count: int = 0
+    """How many events were read, kept or not."""
 
     def add(self, text: bytes | memoryview, path: Path) -> None:
         """Decode one block and append its columns."""
@@ -96,6 +98,7 @@ class Rows:
         place, role = self._places(events)
         if role.max(initial=0) > _KEEP:
             return self._add_any(block, path)
+        self.count += len(events)
         kept = np.flatnonzero(role == _KEEP)
         if len(kept) < len(events):
             events, place = [events[row] for row in kept.tolist()], place[kept]
@@ -105,12 +108,24 @@ class Rows:
 
     def _add_any(self, block: bytes, path: Path) -> None:
         """Do the same with a block that holds more than the usual args, categories and phases."""
-        events = _decode_any(block, path)
+        events = self._decoded(block, path)
+        self.count += len(events)
         place, role = self._places(events)
         self.labels += [_label(events[row]) for row in np.flatnonzero(role == _LABEL).tolist()]
         kept = np.flatnonzero((role == _KEEP) | (role == _KEEP_ALL))
         events = [events[row] for row in kept.tolist()]
         self.blocks.append(self._outline(events, place[kept]) | self._mixed_args(events))
+
+    def _decoded(self, block: bytes, path: Path) -> list[Event]:
+        try:
+            events: list[Event] = decode_block(block, _ANY, path)
+        except msgspec.ValidationError as error:
+            msg = (
+                f"{path} is no Kineto trace: one of its events, counted from event {self.count}, has an unexpected "
+                f"shape ({error})."
+            )
+            raise TraceFormatError(msg) from error
+        return events
 
     def _places(self, events: Sequence[Event] | Sequence[CpuEvent]) -> tuple[Codes, npt.NDArray[np.int8]]:
         """Return the place of each event and what is to be done with it."""
@@ -170,15 +185,6 @@ def _cpu_args(texts: Sequence[msgspec.Raw]) -> tuple[list[CpuArgs], list[int]]:
         except msgspec.ValidationError:
             unusual.append(position)
     return usual, unusual
-
-
-def _decode_any(block: bytes, path: Path) -> list[Event]:
-    try:
-        events: list[Event] = decode_block(block, _ANY, path)
-    except msgspec.ValidationError as error:
-        msg = f"{path} is no Kineto trace: one of its events has an unexpected shape ({error})."
-        raise TraceFormatError(msg) from error
-    return events
 
 
 def _role(phase: str, category: str, pid: int | str) -> int:

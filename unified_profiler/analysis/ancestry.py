@@ -5,18 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from unified_profiler.analysis.columns import Flags, ints
+from unified_profiler.model.columns import look_up
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable
 
 
 def parent_rows(events: EventTable) -> Ints:
-    """Return the row of each event's parent, -1 without one. The events are those of one trace."""
+    """Return the row of each event's parent, -1 where it is not there. The events are those of one trace."""
     ids, parents = ints(events, "id"), ints(events, "parent_id")
     if np.array_equal(ids, np.arange(len(ids))):
-        return parents
-    order = np.argsort(ids, kind="stable")
-    place = np.minimum(np.searchsorted(ids[order], parents), len(ids) - 1)
-    return np.where(parents >= 0, order[place], -1)
+        return np.where((parents >= 0) & (parents < len(ids)), parents, -1)
+    return look_up(parents, ids)
 
 
 def nearest(start: Ints, *, parent: Ints, wanted: Flags) -> Ints:

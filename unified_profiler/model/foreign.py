@@ -28,6 +28,8 @@ _PACKED_RATIO = 100
 _PACKED_ALLOWANCE = 256 << 20
 _GZIP = b"\x1f\x8b"
 _CHUNK = 1 << 22
+_OPENING = 1 << 16
+"""So much of a packed file is looked at for its first bytes, however long its header is."""
 
 
 @contextmanager
@@ -75,7 +77,17 @@ def first_bytes(path: Path, count: int) -> bytes:
         TraceFormatError: It is no regular file, cannot be read, or is damaged gzip.
     """
     with _opened(path) as file:
-        return gzip.GzipFile(fileobj=file).read(count) if _is_packed(file) else file.read(count)
+        if not _is_packed(file):
+            return file.read(count)
+        return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(file.read(_OPENING), count)
+
+
+def opening_of(path: Path, count: int) -> bytes:
+    """Return the first bytes of a file, unpacked if it is gzip; none of what cannot be read."""
+    try:
+        return first_bytes(path, count)
+    except TraceFormatError:
+        return b""
 
 
 def size_limit() -> int:

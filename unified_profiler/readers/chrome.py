@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.nesting import Ints
+from unified_profiler.model.foreign import reading
+from unified_profiler.model.foreign_values import bounded, checked_events, checked_nesting, nanoseconds
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.schema import EVENT_SCHEMA, JSON_COLUMNS, EventTable, event_table
 from unified_profiler.model.storage import parse_record
 from unified_profiler.model.trace import Trace
 
 _OUTSIDE_ARGS = frozenset({"name", "layer", "kind", "start_ns", "duration_ns"})
-_Decoded = TypeVar("_Decoded")
 
 
 class _Lane(msgspec.Struct):
@@ -77,39 +76,24 @@ def read_chrome(path: Path, text: bytes) -> list[Trace]:
         TraceFormatError: The text is damaged.
         SchemaVersionError: A newer version wrote it.
     """
-    document = _decode(path, text, _Document)
-    infos = [parse_record(path, bytes(info), TraceInfo) for info in document.unified_profiler.traces]
-    found = [event for event in _decode(path, bytes(document.events), list[_Event]) if event.ph in {"X", "i", "C"}]
-    try:
-        tables = _tables(found, document, len(infos))
-    except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
-        msg = f"{path} is damaged: its events do not fit its header ({type(error).__name__}: {error})."
-        raise TraceFormatError(msg) from error
-    return [Trace(table, info) for table, info in zip(tables, infos, strict=True)]
-
-
-def _decode(path: Path, text: bytes, kind: type[_Decoded]) -> _Decoded:
-    try:
-        return msgspec.json.decode(text, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:
-        msg = f"{path} was written by unified_profiler, but is damaged or cut off: {error}"
-        raise TraceFormatError(msg) from error
+    with reading(path, expected="JSON that unified_profiler wrote"):
+        document = msgspec.json.decode(text, type=_Document)
+        infos = [parse_record(path, bytes(info), TraceInfo) for info in document.unified_profiler.traces]
+        events = msgspec.json.decode(document.events, type=list[_Event])
+        tables = _tables([event for event in events if event.ph in {"X", "i", "C"}], document, len(infos))
+        return [Trace(table, info) for table, info in zip(tables, infos, strict=True)]
 
 
 def _tables(events: Sequence[_Event], document: _Document, traces: int) -> list[EventTable]:
     rows: list[Any] = [event.row if event.ph == "C" else event.args for event in events]
-    table = event_table(_columns(events, rows, document), rows=len(events))
+    table = checked_events(event_table(_columns(events, rows, document), rows=len(events)))
     trace, number = np.fromiter((row.trace for row in rows), np.int64, len(rows)), table.column("id").to_numpy()
     of_trace = [np.flatnonzero(trace == index) for index in range(traces)]
-    _check(table, sum(map(len, of_trace)))
-    return [table.take(pa.array(members[np.argsort(number[members], kind="stable")])) for members in of_trace]
-
-
-def _check(table: EventTable, placed: int) -> None:
-    missing = [field.name for field in EVENT_SCHEMA if not field.nullable and table.column(field.name).null_count]
-    if missing or placed != len(table):
-        msg = f"events lack {missing}" if missing else f"{len(table) - placed} events belong to no trace"
+    if (placed := sum(map(len, of_trace))) != len(table):
+        msg = f"{len(table) - placed} events belong to no trace"
         raise ValueError(msg)
+    in_order = [members[np.argsort(number[members], kind="stable")] for members in of_trace]
+    return [checked_nesting(table.take(pa.array(members))) for members in in_order]
 
 
 def _columns(events: Sequence[_Event], rows: Sequence[Any], document: _Document) -> dict[str, Any]:
@@ -124,8 +108,9 @@ def _columns(events: Sequence[_Event], rows: Sequence[Any], document: _Document)
         "name": pa.array([event.name for event in events], pa.string()),
         "layer": pa.array([event.cat.partition(",")[0] for event in events], pa.string()),
         "kind": pa.array([event.cat.partition(",")[2] for event in events], pa.string()),
-        "start_ns": _nanoseconds([event.ts for event in events]) + document.base_ns,
-        "duration_ns": _nanoseconds([event.dur for event in events]),
+        "start_ns": nanoseconds(np.array([event.ts for event in events], np.float64))
+        + bounded(document.base_ns, "base"),
+        "duration_ns": nanoseconds(np.array([event.dur for event in events], np.float64)),
     }
 
 
@@ -146,9 +131,3 @@ def _json_text(raw: bytes) -> str | None:
     if not raw:
         return None
     return msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()
-
-
-def _nanoseconds(microseconds: Sequence[float]) -> Ints:
-    """Floating point holds every nanosecond of the first hundred days after the base exactly."""
-    values: Ints = np.rint(np.array(microseconds, np.float64) * 1000).astype(np.int64)
-    return values

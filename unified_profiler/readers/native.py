@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from unified_profiler import registry
 from unified_profiler.model.assembly import assemble
+from unified_profiler.model.foreign import reading
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.schema import EventTable, Layer
 from unified_profiler.model.text import storable
@@ -31,10 +32,11 @@ def read_native(path: Path, backend: Backend) -> Trace:
     Raises:
         TraceFormatError: It is damaged, empty or of another kind.
     """
-    table = backend.normaliser().normalise(NativeCapture(backend=backend.name, files=(path,)))
-    said = _said(table)
-    events = assemble([table])
-    return Trace(events, _info(events, said, backend, path))
+    with reading(path, expected=f"a native trace of {backend.name}"):
+        table = backend.normaliser().normalise(NativeCapture(backend=backend.name, files=(path,)))
+        said = _said(table)
+        events = assemble([table])
+        return Trace(events, _info(events, said, backend, path))
 
 
 def _said(table: EventTable) -> dict[str, Any]:
