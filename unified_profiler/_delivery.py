@@ -8,7 +8,6 @@ import os
 import platform
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -19,7 +18,8 @@ from unified_profiler._cycle import Cycle
 from unified_profiler._deferral import Deferral
 from unified_profiler._faults import FaultLog
 from unified_profiler._finishing import EndedCycle, finish
-from unified_profiler._pending import is_pending, load, put_away
+from unified_profiler._pending import cycle_name, is_pending, load, put_away
+from unified_profiler._scratch import Scratch
 from unified_profiler._version import __version__
 from unified_profiler.capture.job import Job, this_job, this_machine
 from unified_profiler.capture.steps import StepLog
@@ -27,7 +27,7 @@ from unified_profiler.capture.window import Window
 from unified_profiler.config import Settings
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.records import CycleRecord, Manifest, StepSignal, TraceInfo
-from unified_profiler.model.run import Run
+from unified_profiler.model.run import Run, completed
 from unified_profiler.model.run_writer import RunWriter, check_output_dir
 from unified_profiler.model.storage import read_parquet
 from unified_profiler.model.trace import Trace
@@ -57,28 +57,22 @@ class Delivery:
         self._hints: list[str] = []
         self._writer: RunWriter | None = None
         self._deferral: Deferral | None = None
+        self._scratch = Scratch()
         self._backends: dict[str, Backend] = {}
         self._started_ns = 0
         self._ended_ns: int | None = None
-        self._files: list[CycleRecord] = []
+        self._steps_written = 0
         if settings.output_dir is not None and settings.level:
             check_output_dir(settings.output_dir)
 
     def open(self) -> None:
         """Make the run directory, the first time."""
         self._ended_ns = None
-        if self._started_ns:
-            return
-        self._started_ns = time.time_ns()
-        self.job = this_job()  # a trainer that starts the processes itself says it after the Profiler was made
-        assemble(
-            []
-        )  # Arrow loads parts of itself (and pandas, if it is there) at first use: not inside a training step
-        if self._settings.output_dir is not None:
-            self._writer = RunWriter(self._settings.output_dir.absolute(), self.job.run_name(), self.job.rank)
-            self._write_manifest(StepLog())
-        if self._settings.deliver == "deferred":
-            self._deferral = Deferral(None if self._writer is None else self._writer.pending)
+        if not self._started_ns:
+            self._make_run()
+        if self._settings.deliver == "deferred" and (self._deferral is None or self._writer is None):
+            pending = self._scratch.folder("pending") if self._writer is None else self._writer.pending
+            self._deferral = Deferral(pending)
 
     def workdir(self, cycle: int) -> Path:
         """Return an empty directory for the native files of a cycle."""
@@ -88,7 +82,9 @@ class Delivery:
             folder = self._writer.native_folder(cycle)
             folder.mkdir(parents=True)
             return folder
-        return Path(tempfile.mkdtemp(prefix="unified-profiler-"))
+        folder = self._scratch.folder(cycle_name(cycle))
+        folder.mkdir()
+        return folder
 
     def deliver(self, cycle: Cycle, window: Window, *, complete: bool, steps: StepLog) -> None:
         """Make a trace of a cycle that has ended, write it, and call the handlers; or set it aside for later."""
@@ -106,18 +102,18 @@ class Delivery:
 
     def end_pending(self, *, finish: bool = True) -> None:
         """Make traces of the cycles that were set aside, one by one, or leave that to whoever reads the run."""
-        if self._deferral is None:
-            return
-        if not finish and self._writer is not None:
+        if self._deferral is not None and not finish and self._writer is not None:
             self._deferral.release()
-            return
-        with closing(self._deferral.take()) as cycles:
-            for number, folder in cycles:
-                self._take_up(number, folder)
-        self.traces.sort(key=lambda trace: trace.info.cycle)
+        elif self._deferral is not None:
+            with closing(self._deferral.take()) as cycles:
+                for number, folder in cycles:
+                    self._take_up(number, folder)
+            self.traces.sort(key=lambda trace: trace.info.cycle)
+        self._scratch.remove()
 
     def leave_to_parent(self) -> None:
         """Have no part in the run, as a forked child."""
+        self._scratch.leave()
         if self._deferral is not None:
             self._deferral.leave_to_parent()
 
@@ -139,13 +135,24 @@ class Delivery:
 
     def run(self, steps: StepLog) -> Run:
         """Return everything so far."""
-        manifest = self._manifest(steps)
+        table = steps.to_table(self.job.rank)
+        files = [trace for trace in self.traces if trace.file is not None]
+        cycles = [CycleRecord(file=Path(str(trace.file)).name, info=trace.info) for trace in files]
         return Run(
             path=None if self._writer is None else self._writer.path,
             traces=tuple(self.traces),
-            manifests={self.job.rank: manifest},
-            steps=steps.to_table(self.job.rank),
+            manifests={self.job.rank: completed(self._manifest(steps), cycles, table)},
+            steps=table,
         )
+
+    def _make_run(self) -> None:
+        self._started_ns = time.time_ns()
+        self.job = this_job()  # a trainer that starts the processes itself says it after the Profiler was made
+        # Arrow loads parts of itself (and pandas, if it is there) at first use: not inside a training step.
+        assemble([])
+        if self._settings.output_dir is not None:
+            self._writer = RunWriter(self._settings.output_dir.absolute(), self.job.run_name(), self.job.rank)
+            self._write_manifest(StepLog())
 
     def _set_aside(self, cycle: EndedCycle, deferral: Deferral) -> bool:
         with self._faults.guard("output", "set aside", cycle=cycle.window.cycle) as outcome:
@@ -168,16 +175,17 @@ class Delivery:
         if workdir is not None and (written or self._deferral is None):  # else whoever reads the run tries again
             with self._faults.guard("output", "put away native files", cycle=cycle.window.cycle):
                 put_away(workdir, native=kept_in if finished.keep_native else None)
+                if finished.keep_native:
+                    self._scratch.keep(workdir)
 
     def _publish(self, trace: Trace) -> bool:
         """Write a trace and call the handlers; say whether it could be written, if that was asked for."""
         cycle, failed = trace.info.cycle, False
         place = len(self.traces)
         self.traces.append(trace)
-        if self._writer is not None:
+        if self._writer is not None and trace.file is None:
             with self._faults.guard("output", "write", cycle=cycle) as outcome:
                 self.traces[place] = self._writer.write_trace(trace)
-                self._files.append(CycleRecord(file=self._writer.cycle_file(cycle).name, info=trace.info))
             failed = outcome.failed
         for handler in self._handlers:
             with self._faults.guard("handler", f"call {_name_of(handler)}", cycle=cycle):
@@ -207,8 +215,9 @@ class Delivery:
         if self._writer is None:
             return
         with self._faults.guard("output", "write"):
+            unwritten, self._steps_written = self._steps_written, len(steps)
+            self._writer.steps.append(steps.to_table(self.job.rank, since=unwritten))
             self._writer.write_manifest(self._manifest(steps))
-            self._writer.write_steps(steps.to_table(self.job.rank))
 
     def _manifest(self, steps: StepLog) -> Manifest:
         return Manifest(
@@ -228,9 +237,7 @@ class Delivery:
             started_ns=self._started_ns,
             ended_ns=self._ended_ns,
             step_count=len(steps),
-            cycles=tuple(self._files),
             failures=tuple(self._faults.failures),
-            overhead=steps.overhead(),
             step_signal=self.step_signal,
             hints=tuple(self._hints),
         )

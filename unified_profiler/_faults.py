@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unified_profiler.model.records import Failure
+from unified_profiler.model.text import storable
 
 logger = logging.getLogger("unified_profiler")
 
@@ -20,14 +21,22 @@ class Outcome:
     failed: bool = False
 
 
+_MOST_FAILURES = 100
+
+
 class FaultLog:
-    """Keeps failures; in strict mode the first one is raised when the facade's call ends."""
+    """Keeps failures; in strict mode the first one is raised when the facade's call ends.
+
+    A failure that repeats within its cycle is counted, and beyond a hundred different ones all further are.
+    """
 
     def __init__(self, *, strict: bool) -> None:
         self.failures: list[Failure] = []
         self._strict = strict
         self._pending: Exception | None = None
         self._logged: set[tuple[str, str, str]] = set()
+        self._places: dict[tuple[object, ...], int] = {}
+        self._last = 0
 
     @contextmanager
     def guard(
@@ -45,17 +54,17 @@ class FaultLog:
         self, source: str, action: str, error: Exception, *, cycle: int | None = None, step: int | None = None
     ) -> None:
         """Keep a failure, and log it the first time it happens."""
-        text = f"{type(error).__name__}: {error}"
-        self.failures.append(Failure(source=source, action=action, error=text, cycle=cycle, step=step))
+        text = _text_of(error)
+        self._keep(Failure(source=source, action=action, error=text, cycle=cycle, step=step))
         self._pending = self._pending or error
-        if (source, action, text) in self._logged or self._strict:
+        if (source, action, text) in self._logged or self._strict or len(self._logged) >= _MOST_FAILURES:
             return
         self._logged.add((source, action, text))
         logger.error("%s failed to %s (the program goes on, see Profiler.failures): %s", source, action, text)
 
     def add_to_last(self, *, kept: Path) -> None:
         """Add to the last failure where the native files are."""
-        self.failures[-1] = self.failures[-1].model_copy(update={"kept": str(kept)})
+        self.failures[self._last] = self.failures[self._last].model_copy(update={"kept": str(kept)})
         logger.error("Its native files are kept in %s", kept)
 
     def raise_if_strict(self) -> None:
@@ -63,3 +72,25 @@ class FaultLog:
         error, self._pending = self._pending, None
         if error is not None and self._strict:
             raise error
+
+    def _keep(self, failure: Failure) -> None:
+        key: tuple[object, ...] = (failure.source, failure.action, failure.error, failure.cycle)
+        if key not in self._places and len(self.failures) >= _MOST_FAILURES:
+            key = ()
+            failure = Failure(source="profiler", action="keep all failures", error="More failures than are kept.")
+        if key in self._places:
+            self._last = self._places[key]
+            before = self.failures[self._last]
+            self.failures[self._last] = before.model_copy(update={"count": before.count + 1})
+            return
+        self._last = self._places[key] = len(self.failures)
+        self.failures.append(failure)
+
+
+def _text_of(error: Exception) -> str:
+    """Return the type and the text of an exception, whose own text may fail."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  a class of the user's
+        text = "its text cannot be had"
+    return storable(f"{type(error).__name__}: {text}")

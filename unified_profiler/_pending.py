@@ -14,29 +14,30 @@ from __future__ import annotations
 import logging
 import math
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.feather as feather
 
 from unified_profiler._finishing import EndedCycle
 from unified_profiler._locks import FileLock
 from unified_profiler.capture.window import Window
-from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.arrow_files import read_stream, write_stream
+from unified_profiler.model.foreign import inside, read_bytes, reading
+from unified_profiler.model.part_files import written_whole
 from unified_profiler.model.records import TraceInfo
-from unified_profiler.model.schema import EventTable
-from unified_profiler.model.storage import parse_record, written_whole
+from unified_profiler.model.schema import EVENT_SCHEMA, EventTable
+from unified_profiler.model.storage import parse_record
 from unified_profiler.spi import NativeCapture
 
 RECORD = "cycle.json"
 LONG_BYTES = 1 << 26
 """Native files that take about a second to be turned into traces."""
 _TABLES = ("calls", "counters")
+_EXPECTED = "the record of a cycle beside its native files"
 
 logger = logging.getLogger("unified_profiler")
 
@@ -69,7 +70,7 @@ class PendingCycles:
 
     def folder_of(self, cycle: int) -> Path:
         """Return the folder of a cycle."""
-        return self.folder / f"cycle-{cycle:05d}"
+        return self.folder / cycle_name(cycle)
 
     def waiting(self) -> list[Path]:
         """Return the folders of complete cycles, in order."""
@@ -92,6 +93,11 @@ class PendingCycles:
         """Remove what is left of the folder when nothing is pending."""
         if not any(self.folder.glob("cycle-*")):
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def cycle_name(cycle: int) -> str:
+    """Return the name of the folder of a cycle."""
+    return f"cycle-{cycle:05d}"
 
 
 def is_pending(folder: Path) -> bool:
@@ -164,29 +170,23 @@ def load(folder: Path) -> EndedCycle:
         SchemaVersionError: A newer version of this package wrote it.
     """
     path = folder / RECORD
-    with _told_if_damaged(path):
-        text = path.read_bytes()
+    for link in filter(Path.is_symlink, folder.rglob("*")):
+        inside(folder, link)
+    text = read_bytes(path)
+    with reading(path, expected=_EXPECTED):
         head = msgspec.json.decode(text, type=_Head)
     info: TraceInfo = parse_record(path, bytes(head.info), TraceInfo)
-    with _told_if_damaged(path):
+    with reading(path, expected=_EXPECTED):
         stored = msgspec.json.decode(text, type=_Stored, dec_hook=lambda wanted, value: wanted(value))
         tables = {name: _read_table(folder / _table_file(name)) for name in _TABLES}
+        captures = tuple(_with_files(c, [inside(folder, folder / file) for file in c.files]) for c in stored.captures)
     return EndedCycle(
         window=replace(stored.window, calls=tables["calls"], counters=tables["counters"]),
         info=info,
-        captures=tuple(_with_files(c, [folder / file for file in c.files]) for c in stored.captures),
+        captures=captures,
         step=stored.step,
         keep_native=stored.keep_native,
     )
-
-
-@contextmanager
-def _told_if_damaged(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (msgspec.DecodeError, UnicodeDecodeError, pa.ArrowException, OSError) as error:
-        msg = f"{path} is damaged: {error}. The native files beside it can be read one by one."
-        raise TraceFormatError(msg) from error
 
 
 def _with_files(capture: NativeCapture, files: Iterable[Path]) -> NativeCapture:
@@ -217,8 +217,8 @@ def _table_file(name: str) -> str:
 
 def _write_table(table: EventTable | None, path: Path) -> None:
     if table is not None:
-        feather.write_feather(table.unify_dictionaries(), str(path), compression="uncompressed")
+        write_stream(table, path)
 
 
 def _read_table(path: Path) -> EventTable | None:
-    return feather.read_table(path, memory_map=False) if path.exists() else None
+    return read_stream(path, read_bytes(path), EVENT_SCHEMA) if path.exists() else None

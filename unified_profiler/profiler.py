@@ -204,7 +204,7 @@ class Profiler:
             raise UsageError(msg)
         self._execution.check()
         self._delivery.open()
-        self._switch_off_in_forked_children()
+        _started.add(self)
         with self._lock:
             self._running = True
             self._origin = len(self._steps)
@@ -392,17 +392,21 @@ class Profiler:
             self._delivery.end_pending()
             raise
 
-    def _switch_off_in_forked_children(self) -> None:
-        """A child shares nothing with the native profilers of its parent: there every call does nothing."""
-        reference = weakref.ref(self)
+    def _switch_off(self) -> None:
+        """Do nothing from now on, as in a forked child, which shares nothing with its parent's native profilers."""
+        self._on, self._idle_until = False, 0
+        self._delivery.leave_to_parent()
 
-        def switch_off() -> None:
-            profiler = reference()
-            if profiler is not None:
-                profiler._on, profiler._idle_until = False, 0
-                profiler._delivery.leave_to_parent()
 
-        os.register_at_fork(after_in_child=switch_off)
+_started: weakref.WeakSet[Profiler] = weakref.WeakSet()
+
+
+def _switch_off_in_child() -> None:
+    for profiler in list(_started):
+        profiler._switch_off()
+
+
+os.register_at_fork(after_in_child=_switch_off_in_child)
 
 
 def _as_tuple(backend: str | Backend | Sequence[str | Backend] | None) -> tuple[str | Backend, ...]:

@@ -68,7 +68,7 @@ def test_nothing_is_normalised_and_no_handler_called_before_stop(tmp_path: Path)
     prof.stop()
     assert [trace.info.cycle for trace in ready] == [trace.info.cycle for trace in prof.traces] == [0, 1]
     assert {path.name for path in tmp_path.glob("*/rank-00000/*")} == {
-        "manifest.json", "steps.arrow", "cycle-00000.parquet", "cycle-00001.parquet",
+        "manifest.json", "steps.arrow", "cycles.jsonl", "cycle-00000.parquet", "cycle-00001.parquet",
     }  # fmt: skip
 
 

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
-from statistics import median
+from bisect import bisect_left
 
+import numpy as np
 import pyarrow as pa
 
-from unified_profiler.model.records import Overhead
+from unified_profiler.model.steps import phase_codes, step_table
 from unified_profiler.schedule import Phase
-
-STEP_SCHEMA = pa.schema(
-    [
-        pa.field("rank", pa.int32(), nullable=False),
-        pa.field("step", pa.int32(), nullable=False),
-        pa.field("start_ns", pa.int64(), nullable=False),
-        pa.field("end_ns", pa.int64(), nullable=False),
-        pa.field("phase", pa.string(), nullable=False),
-    ]
-)
 
 
 class StepLog:
@@ -32,7 +22,8 @@ class StepLog:
     def __init__(self) -> None:
         self.ends = array("q")
         """When each finished step ended; appending to it ends the current step."""
-        self._begun: dict[int, tuple[int, Phase]] = {}
+        self._begun: list[int] = []
+        self._begins: list[tuple[int, Phase]] = []
 
     def __len__(self) -> int:
         """Return the number of finished steps, which is the number of the current step."""
@@ -40,45 +31,32 @@ class StepLog:
 
     def begin(self, now_ns: int, phase: Phase) -> None:
         """Begin the current step anew, at the given moment and in the given phase."""
-        self._begun[len(self.ends)] = now_ns, phase
+        step = len(self.ends)
+        if self._begun and self._begun[-1] == step:
+            self._begins[-1] = now_ns, phase
+            return
+        self._begun.append(step)
+        self._begins.append((now_ns, phase))
 
     def start_of(self, step: int) -> int:
         """Return when a step began, finished or current."""
-        return self._begun[step][0] if step in self._begun else self.ends[step - 1]
+        place = bisect_left(self._begun, step)
+        begins_anew = place < len(self._begun) and self._begun[place] == step
+        return self._begins[place][0] if begins_anew else self.ends[step - 1]
 
     def end_of(self, step: int) -> int:
         """Return when a finished step ended."""
         return self.ends[step]
 
-    def to_table(self, rank: int) -> pa.Table:
-        """Return all finished steps as a table."""
-        rows = list(self._rows())
-        columns = [
-            pa.array([rank] * len(rows), pa.int32()),
-            pa.array(range(len(rows)), pa.int32()),
-            pa.array([start for start, _, _ in rows], pa.int64()),
-            pa.array(self.ends, pa.int64()),
-            pa.array([phase.value for _, _, phase in rows], pa.string()),
-        ]
-        return pa.table(columns, schema=STEP_SCHEMA)
-
-    def overhead(self) -> Overhead:
-        """Compare recorded steps with unrecorded ones; a first step, which builds things, counts only if alone."""
-        times: dict[Phase, list[int]] = {phase: [] for phase in Phase}
-        for start, end, phase in self._rows():
-            times[phase].append(end - start)
-        idle = times[Phase.IDLE]
-        if len(idle) > 1 and self._begun[0][1] is Phase.IDLE:
-            idle = idle[1:]
-        return Overhead(unrecorded_step_ns=_median(idle), recorded_step_ns=_median(times[Phase.RECORD]))
-
-    def _rows(self) -> Iterator[tuple[int, int, Phase]]:
-        start, phase = 0, Phase.IDLE
-        for step, end in enumerate(self.ends):
-            start, phase = self._begun.get(step, (start, phase))
-            yield start, end, phase
-            start = end
-
-
-def _median(values: list[int]) -> int | None:
-    return int(median(values)) if values else None
+    def to_table(self, rank: int, *, since: int = 0) -> pa.Table:
+        """Return finished steps as a table, from a given one on."""
+        end_ns = np.array(self.ends[since:], np.int64)
+        start_ns = np.concatenate([[self.start_of(since)], end_ns[:-1]]) if len(end_ns) else end_ns
+        first = max(bisect_left(self._begun, since + 1) - 1, 0)
+        row = np.array(self._begun[first:], np.int64) - since
+        begins = self._begins[first:]
+        inside = (row >= 0) & (row < len(end_ns))
+        start_ns[row[inside]] = np.array([moment for moment, _ in begins], np.int64)[inside]
+        lengths = np.diff(np.clip([0, *row, len(end_ns)], 0, len(end_ns)))
+        phase = np.repeat(phase_codes([Phase.IDLE, *(phase for _, phase in begins)]), lengths)
+        return step_table(rank=rank, first=since, start_ns=start_ns, end_ns=end_ns, phase=phase)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from unified_profiler.export.spreadsheets import inert_texts
+from unified_profiler.model.part_files import written_whole
 from unified_profiler.model.schema import EventTable
-from unified_profiler.model.storage import written_whole
 from unified_profiler.model.trace import Trace
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
 from unified_profiler.model.nesting import Ints
-from unified_profiler.model.records import Record
+from unified_profiler.model.records import Int64, Number, Record
 from unified_profiler.model.schema import SCHEMA_VERSION
 
 CLOCKS = "clocks.json"
@@ -17,12 +17,12 @@ CLOCKS = "clocks.json"
 class RankClock(Record):
     """By how much the clock of a rank is ahead of that of the lowest rank, and how sure that is."""
 
-    rank: int
-    ahead_ns: float = 0.0
+    rank: Number
+    ahead_ns: Annotated[float, Field(ge=-(1 << 61), le=1 << 61)] = 0.0
     """At the moment `at_ns` of this clock."""
-    drift: float = 0.0
+    drift: Annotated[float, Field(ge=-0.01, le=0.01)] = 0.0
     """By how much that grows per unit of time."""
-    at_ns: int = 0
+    at_ns: Int64 = 0
     uncertainty_ns: float = 0.0
     """Half the width of the interval in which it lies with 95 % probability, where it is least sure."""
 
@@ -41,11 +41,11 @@ class RankClock(Record):
 class Clocks(Record):
     """The clocks of all ranks of a run."""
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: Int64 = SCHEMA_VERSION
     method: Literal["collectives", "steps", "host"]
     """What told them: ends of collectives, ends of steps, or nothing but that all ranks ran on one machine."""
-    meeting_count: int = 0
+    meeting_count: Int64 = 0
     """How many collectives or steps were compared."""
     ranks: tuple[RankClock, ...]
-    traces: tuple[tuple[int, int], ...] = Field(default=())
+    traces: tuple[tuple[Number, Number], ...] = Field(default=())
     """Rank and cycle of each trace that was there: with further ones they are to be estimated again."""

@@ -98,22 +98,46 @@ def check_size(path: Path | str, size: int) -> None:
         raise _too_large(path, f"holds {format_bytes(size)}", size_limit())
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def check_regular(path: Path) -> None:
+    """Refuse what is no file: reading a device may never end, and a pipe gives its content only once.
+
+    Raises:
+        TraceFormatError: It is no regular file, or there is none.
+    """
     try:
         mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):
-            kind = "a directory" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
-            msg = f"{path} is {kind}; expected a regular file. Copy what it gives to a file and read that."
-            raise TraceFormatError(msg)
+    except (OSError, ValueError) as error:
+        msg = f"{path} cannot be read: {error}"
+        raise TraceFormatError(msg) from error
+    if not stat.S_ISREG(mode):
+        kind = "a directory" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
+        msg = f"{path} is {kind}; expected a regular file. Copy what it gives to a file and read that."
+        raise TraceFormatError(msg)
+
+
+def inside(root: Path, path: Path) -> Path:
+    """Return a path below a directory that is data, such as a run: no link in it may lead out of it.
+
+    Raises:
+        TraceFormatError: One does.
+    """
+    with reading(path, expected=f"a file in {root}"):
+        if path.resolve().is_relative_to(root.resolve()):
+            return path
+    msg = f"{path} leads out of {root}: expected a file in it, found a link. Put the file itself there."
+    raise TraceFormatError(msg)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    check_regular(path)
+    try:
         with path.open("rb") as file:
             yield file
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         msg = f"{path} is a damaged gzip file, perhaps cut off while it was written or copied: {error}"
         raise TraceFormatError(msg) from error
-    except (OSError, ValueError) as error:
-        if isinstance(error, UnifiedProfilerError):
-            raise
+    except OSError as error:
         msg = f"{path} cannot be read: {error}"
         raise TraceFormatError(msg) from error
 

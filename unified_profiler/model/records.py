@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from unified_profiler.model.schema import SCHEMA_VERSION
 
+Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
+Number = Annotated[int, Field(ge=0, lt=1 << 31)]
+"""A rank, a cycle, a step or how many there are of them: what a column of 32 bits holds."""
+
 
 class Record(BaseModel):
     """Frozen; fields that a newer version added are kept, not refused."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 
 
 class Failure(Record):
@@ -24,17 +28,20 @@ class Failure(Record):
     """What was being done: arm, start, stop, normalise, write, call..."""
     error: str
     """Type and text of the exception."""
-    cycle: int | None = None
-    step: int | None = None
+    cycle: Number | None = None
+    step: Number | None = None
+    """The first step in which it happened."""
     kept: str | None = None
     """Where the native files of a capture that could not be read are kept."""
+    count: Int64 = 1
+    """How often it happened in this cycle."""
 
 
 class StepSignal(Record):
     """How steps were found in a script that does not say where they end."""
 
     name: str
-    sources: int = 1
+    sources: Int64 = 1
     """How many objects sent the signal; one of them, the anchor, ended steps."""
     switches: tuple[str, ...] = ()
     """Changes of the signal during the run, in words."""
@@ -43,22 +50,22 @@ class StepSignal(Record):
 class TraceInfo(Record):
     """What a trace is: one cycle of one rank."""
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: Int64 = SCHEMA_VERSION
     run: str = ""
-    cycle: int = 0
-    rank: int = 0
-    world_size: int = 1
+    cycle: Number = 0
+    rank: Number = 0
+    world_size: Int64 = 1
     host: str = ""
-    pid: int = 0
+    pid: Int64 = 0
     frameworks: dict[str, str] = Field(default_factory=dict)
     """Version of each recorded framework; empty text where it is not known."""
     complete: bool = True
     """False where the loop was left before the cycle's last step."""
-    start_ns: int = 0
-    end_ns: int = 0
-    first_step: int | None = None
-    last_step: int | None = None
-    event_count: int = 0
+    start_ns: Int64 = 0
+    end_ns: Int64 = 0
+    first_step: Int64 | None = None
+    last_step: Int64 | None = None
+    event_count: Int64 = 0
     source: str | None = None
     """The file it was read from, for traces made by other programs."""
     step_signal: StepSignal | None = None
@@ -71,15 +78,15 @@ class TraceInfo(Record):
 class CycleRecord(Record):
     """A cycle of the run and the file that holds it."""
 
-    file: str
+    file: Annotated[str, Field(pattern=r"^cycle-\d{5,}\.parquet$")]
     info: TraceInfo
 
 
 class Overhead(Record):
     """Median step times by phase: what recording cost, from the run itself."""
 
-    unrecorded_step_ns: int | None = None
-    recorded_step_ns: int | None = None
+    unrecorded_step_ns: Int64 | None = None
+    recorded_step_ns: Int64 | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -90,27 +97,31 @@ class Overhead(Record):
 
 
 class Manifest(Record):
-    """What one rank did in a run: `rank-NNNNN/manifest.json`."""
+    """What one rank did in a run: `rank-NNNNN/manifest.json`.
 
-    schema_version: int = SCHEMA_VERSION
+    `cycles` and `overhead` are not in that file, which is written anew after each cycle: they are found in the files
+    that grow with the run, `cycles.jsonl` and `steps.arrow`, when it is read.
+    """
+
+    schema_version: Int64 = SCHEMA_VERSION
     profiler_version: str
     run: str
-    rank: int
-    local_rank: int | None = None
-    world_size: int = 1
+    rank: Number
+    local_rank: Int64 | None = None
+    world_size: Int64 = 1
     job: str | None = None
     host: str
     machine: str | None = None
     """Names the running system, and so the clock: ranks in several containers of one machine share it."""
-    pid: int
+    pid: Int64
     python: str
     platform: str
     command: tuple[str, ...] = ()
     settings: dict[str, Any] = Field(default_factory=dict)
-    started_ns: int
-    ended_ns: int | None = None
+    started_ns: Int64
+    ended_ns: Int64 | None = None
     """None while the run goes on, or if its process was killed."""
-    step_count: int = 0
+    step_count: Int64 = 0
     cycles: tuple[CycleRecord, ...] = ()
     failures: tuple[Failure, ...] = ()
     overhead: Overhead = Overhead()

@@ -7,19 +7,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.feather as feather
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.clocks import CLOCKS, Clocks
+from unified_profiler.model.foreign import inside, read_bytes, reading
 from unified_profiler.model.nesting import whole_numbers, with_column
 from unified_profiler.model.notebook import traces_html
-from unified_profiler.model.records import Manifest
-from unified_profiler.model.storage import parse_record, read_parquet
+from unified_profiler.model.records import CycleRecord, Manifest
+from unified_profiler.model.steps import overhead_of, read_steps
+from unified_profiler.model.storage import read_parquet, read_record
 from unified_profiler.model.trace import Trace
 
 MANIFEST = "manifest.json"
 STEPS = "steps.arrow"
+CYCLES = "cycles.jsonl"
 PENDING = "pending"
+NATIVE = "native"
 
 
 @dataclass(frozen=True)
@@ -93,25 +96,71 @@ def is_run(path: Path) -> bool:
     return any(path.glob(f"rank-*/{MANIFEST}")) or any(path.glob("rank-*/cycle-*.parquet"))
 
 
+def rank_folders(run: Path) -> dict[int, Path]:
+    """Return the folders of a run's ranks.
+
+    Raises:
+        TraceFormatError: One is named as no rank is, or is a link out of the run.
+    """
+    folders = [inside(run, folder) for folder in sorted(run.glob("rank-*")) if folder.is_dir()]
+    return {_rank_of(folder): folder for folder in folders}
+
+
 def read_run(path: Path) -> Run:
     """Read a run directory. A rank that was killed lacks only the cycle it was in.
 
     Raises:
-        TraceFormatError: The directory holds no run, or one of its files is damaged.
+        TraceFormatError: The directory holds no run, or one of its files is damaged or a link out of it.
     """
     if not is_run(path):
         msg = f"{path} is not a run directory: it holds no rank-NNNNN/{MANIFEST}."
         raise TraceFormatError(msg)
-    traces = [read_parquet(file) for file in sorted(path.glob("rank-*/cycle-*.parquet"))]
-    manifests: list[Manifest] = [
-        parse_record(file, file.read_bytes(), Manifest) for file in sorted(path.glob(f"rank-*/{MANIFEST}"))
-    ]
-    steps = [feather.read_table(file) for file in sorted(path.glob(f"rank-*/{STEPS}"))]
+    ranks = [_Rank.read(path, folder) for folder in rank_folders(path).values()]
+    steps = [rank.steps for rank in ranks if rank.steps is not None]
+    traces = [trace for rank in ranks for trace in rank.traces]
     run = Run(
         path=path,
         traces=tuple(sorted(traces, key=lambda trace: (trace.info.rank, trace.info.cycle))),
-        manifests={manifest.rank: manifest for manifest in manifests},
+        manifests={rank.manifest.rank: rank.manifest for rank in ranks if rank.manifest is not None},
         steps=pa.concat_tables(steps) if steps else None,
     )
     file = path / CLOCKS
-    return run.by_clocks(parse_record(file, file.read_bytes(), Clocks)) if file.is_file() else run
+    return run.by_clocks(read_record(inside(path, file), Clocks)) if file.exists() else run
+
+
+@dataclass(frozen=True)
+class _Rank:
+    """What the folder of a rank holds."""
+
+    traces: list[Trace]
+    manifest: Manifest | None
+    steps: pa.Table | None
+
+    @classmethod
+    def read(cls, run: Path, folder: Path) -> _Rank:
+        traces = [read_parquet(inside(run, file)) for file in sorted(folder.glob("cycle-*.parquet"))]
+        manifest_file, steps_file = folder / MANIFEST, folder / STEPS
+        manifest = read_record(inside(run, manifest_file), Manifest) if manifest_file.exists() else None
+        steps = None
+        if steps_file.exists():
+            rows = 0 if manifest is None else manifest.step_count
+            steps = read_steps(steps_file, read_bytes(inside(run, steps_file)), rows=rows)
+        if manifest is not None:
+            cycles = [CycleRecord(file=Path(str(trace.file)).name, info=trace.info) for trace in traces]
+            manifest = completed(manifest, cycles, steps)
+        return cls(traces, manifest, steps)
+
+
+def completed(manifest: Manifest, cycles: Sequence[CycleRecord], steps: pa.Table | None) -> Manifest:
+    """Add to a manifest what is in the files that grow with the run."""
+    overhead = manifest.overhead if steps is None else overhead_of(steps)
+    return manifest.model_copy(update={"cycles": tuple(cycles), "overhead": overhead})
+
+
+def _rank_of(folder: Path) -> int:
+    with reading(folder, expected="the folder of a rank, rank-NNNNN"):
+        rank = int(folder.name.removeprefix("rank-"))
+        if folder.name == f"rank-{rank:05d}":
+            return rank
+    msg = f"{folder} is named as no folder of a rank is: expected rank-NNNNN, with a number of five digits. Rename it."
+    raise TraceFormatError(msg)

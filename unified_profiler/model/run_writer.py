@@ -6,14 +6,13 @@ import itertools
 import os
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.feather as feather
-
 from unified_profiler.errors import OutputDirectoryError
 from unified_profiler.model.clocks import CLOCKS, Clocks
-from unified_profiler.model.records import Manifest
-from unified_profiler.model.run import MANIFEST, PENDING, STEPS
-from unified_profiler.model.storage import read_parquet, write_parquet, write_text, written_whole
+from unified_profiler.model.part_files import remove_abandoned
+from unified_profiler.model.records import CycleRecord, Manifest, TraceInfo
+from unified_profiler.model.run import CYCLES, MANIFEST, NATIVE, PENDING, STEPS
+from unified_profiler.model.steps import StepFile
+from unified_profiler.model.storage import read_parquet, write_parquet, write_text
 from unified_profiler.model.trace import Trace
 
 
@@ -31,26 +30,36 @@ class RankWriter:
 
     def native_folder(self, cycle: int) -> Path:
         """Return where the native files of a cycle go if they are kept."""
-        return self.folder / "native" / f"cycle-{cycle:05d}"
+        return self.folder / NATIVE / f"cycle-{cycle:05d}"
 
     def cycle_file(self, cycle: int) -> Path:
         """Return the file of a cycle."""
         return self.folder / f"cycle-{cycle:05d}.parquet"
 
     def write_trace(self, trace: Trace) -> Trace:
-        """Write a trace and return one that reads its events back from the file when asked."""
+        """Write a trace and return one that reads its events back from the file when asked.
+
+        Raises:
+            FileExistsError: There is a trace of that cycle already, which is never replaced.
+        """
         file = self.cycle_file(trace.info.cycle)
-        write_parquet(trace, file)
+        write_parquet(trace, file, replace=False)
+        with (self.folder / CYCLES).open("a", encoding="utf-8") as cycles:
+            cycles.write(self._line(trace.info))
         return read_parquet(file)
 
-    def write_manifest(self, manifest: Manifest) -> None:
-        """Write or replace the manifest."""
-        write_text(self.folder / MANIFEST, manifest.model_dump_json(indent=2) + "\n")
+    def list_cycles(self) -> None:
+        """Write the list of the cycles that are traces anew: the process that appended to it may have been killed."""
+        infos = [read_parquet(file).info for file in sorted(self.folder.glob("cycle-*.parquet"))]
+        write_text(self.folder / CYCLES, "".join(map(self._line, infos)))
 
-    def write_steps(self, steps: pa.Table) -> None:
-        """Write or replace the table of all steps."""
-        with written_whole(self.folder / STEPS) as part:
-            feather.write_feather(steps, str(part), compression="zstd")
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Write or replace the manifest, without what is in the files that grow with the run."""
+        text = manifest.model_dump_json(indent=2, exclude={"cycles", "overhead"})
+        write_text(self.folder / MANIFEST, text + "\n")
+
+    def _line(self, info: TraceInfo) -> str:
+        return CycleRecord(file=self.cycle_file(info.cycle).name, info=info).model_dump_json() + "\n"
 
 
 def write_clocks(run: Path, clocks: Clocks) -> None:
@@ -68,6 +77,10 @@ class RunWriter(RankWriter):
     def __init__(self, output_dir: Path, name: str, rank: int) -> None:
         self.run, self.path = _claim(output_dir, name, f"rank-{rank:05d}")
         super().__init__(self.path / f"rank-{rank:05d}")
+        self.steps = StepFile(self.folder / STEPS)
+        if not rank:
+            folders = list(output_dir.glob("*/rank-*"))
+            remove_abandoned({*folders, *(folder.parent for folder in folders)})
 
 
 def check_output_dir(path: Path, *, option: str = "output_dir") -> None:

@@ -12,8 +12,8 @@ from unified_profiler.engine import DuckDBEngine, Engine
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.foreign import read_bytes
 from unified_profiler.model.records import Manifest
-from unified_profiler.model.run import MANIFEST, STEPS, Run, is_run
-from unified_profiler.model.storage import parse_record, read_parquet
+from unified_profiler.model.run import CYCLES, MANIFEST, STEPS, Run, is_run
+from unified_profiler.model.storage import read_parquet, read_record
 from unified_profiler.readers.chrome import read_chrome
 from unified_profiler.readers.content import Opening, look_into
 from unified_profiler.readers.native import read_native, recognised_by
@@ -74,7 +74,7 @@ def _started(run: Path) -> tuple[int, str]:
     """When a run was started; one without a readable manifest counts as older than any other."""
     try:
         manifest = min(run.glob(f"rank-*/{MANIFEST}"))
-        record: Manifest = parse_record(manifest, manifest.read_bytes(), Manifest)
+        record = read_record(manifest, Manifest)
     except (ValueError, OSError):
         return 0, run.name
     return record.started_ns, run.name
@@ -82,7 +82,7 @@ def _started(run: Path) -> tuple[int, str]:
 
 def _read_file(path: Path) -> Run:
     run = path.absolute().parent.parent
-    if path.name in {MANIFEST, STEPS} and is_run(run):
+    if path.name in {MANIFEST, STEPS, CYCLES} and is_run(run):
         return read_finished(run)
     opening = look_into(path)
     if opening.is_parquet:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -16,13 +16,15 @@ from pathlib import Path
 
 from unified_profiler import registry
 from unified_profiler._faults import FaultLog
-from unified_profiler._finishing import Finished, finish
-from unified_profiler._pending import PendingCycles, is_pending, load, put_away
-from unified_profiler.errors import UnifiedProfilerError
-from unified_profiler.model.records import CycleRecord, Failure, Manifest
-from unified_profiler.model.run import MANIFEST, PENDING, Run, read_run
+from unified_profiler._finishing import EndedCycle, Finished, finish
+from unified_profiler._pending import PendingCycles, cycle_name, is_pending, load, put_away
+from unified_profiler.errors import SchemaVersionError, TraceFormatError, UnifiedProfilerError
+from unified_profiler.model.foreign import inside
+from unified_profiler.model.part_files import remove_abandoned
+from unified_profiler.model.records import Failure, Manifest
+from unified_profiler.model.run import MANIFEST, NATIVE, PENDING, Run, rank_folders, read_run
 from unified_profiler.model.run_writer import RankWriter
-from unified_profiler.model.storage import parse_record
+from unified_profiler.model.storage import read_record
 from unified_profiler.model.trace import Trace
 
 _STILL_RUNS = (
@@ -42,8 +44,11 @@ def read_finished(path: Path) -> Run:
     Raises:
         TraceFormatError: The directory holds no run, or one of its files is damaged.
     """
-    ranks = [folder.parent for folder in path.glob(f"rank-*/{PENDING}")]
-    left = {int(folder.name.removeprefix("rank-")): _finish_rank(folder) for folder in ranks}
+    unfinished = {rank: folder for rank, folder in rank_folders(path).items() if (folder / PENDING).exists()}
+    for folder in unfinished.values():
+        inside(path, folder / PENDING)
+        inside(path, folder / NATIVE)
+    left = {rank: _finish_rank(rank, folder) for rank, folder in unfinished.items()}
     run = read_run(path)
     traces = [*run.traces, *(trace for rank in left.values() for trace in rank.traces)]
     manifests = {
@@ -74,12 +79,23 @@ class _Left:
         self.hints.append(text)
         logger.warning("%s", text)
 
+    @contextmanager
+    def reported(self, cycle: Path) -> Iterator[None]:
+        """Keep a cycle that cannot be read where it is; the rest of the run can be read without it."""
+        try:
+            yield
+        except SchemaVersionError:
+            raise
+        except TraceFormatError as error:
+            self.failures.append(Failure(source="output", action="read what was set aside", error=str(error)))
+            self.hint(f"{cycle} is left as it is, and is missing here: {error}")
+
     def added_to(self, manifest: Manifest) -> Manifest:
         hints = (*manifest.hints, *self.hints)
         return _with_failures(manifest, self.failures).model_copy(update={"hints": hints})
 
 
-def _finish_rank(folder: Path) -> _Left:
+def _finish_rank(number: int, folder: Path) -> _Left:
     rank, left = RankWriter(folder), _Left()
     pending = PendingCycles(rank.pending)
     with _claimed(pending) as process:
@@ -91,10 +107,22 @@ def _finish_rank(folder: Path) -> _Left:
             return left
         pending.announce()
         for cycle in waiting:
-            _finish_cycle(rank, cycle, left, write=write)
+            with left.reported(cycle):
+                _finish_cycle(rank, _loaded(cycle, rank=number), cycle, left, write=write)
         if write:
             _tidy(rank, pending)
     return left
+
+
+def _loaded(folder: Path, *, rank: int) -> EndedCycle:
+    """Load a cycle, which must be the one that its folder is named after: it decides where the trace is written."""
+    cycle = load(folder)
+    number, info = cycle.window.cycle, cycle.info
+    if (info.rank, info.cycle, folder.name) != (rank, number, cycle_name(number)):
+        found = f"cycle {number} of rank {info.rank}"
+        msg = f"{folder} describes {found}, expected {folder.name} of rank {rank}. It was moved or damaged."
+        raise TraceFormatError(msg)
+    return cycle
 
 
 @contextmanager
@@ -113,9 +141,13 @@ def _claimed(pending: PendingCycles) -> Iterator[_Process]:
         pending.reader.release()
 
 
-def _finish_cycle(rank: RankWriter, folder: Path, left: _Left, *, write: bool) -> None:
-    cycle, faults = load(folder), FaultLog(strict=False)
-    number = cycle.window.cycle
+def _finish_cycle(rank: RankWriter, cycle: EndedCycle, folder: Path, left: _Left, *, write: bool) -> None:
+    faults, number = FaultLog(strict=False), cycle.window.cycle
+    if rank.cycle_file(number).exists():  # whoever wrote it was killed before it was put away; it is never replaced
+        if write:
+            with suppress(OSError):
+                put_away(folder, native=rank.native_folder(number) if cycle.keep_native else None)
+        return
     try:
         backends = {capture.backend: registry.get(capture.backend) for capture in cycle.captures}
     except UnifiedProfilerError as error:
@@ -133,16 +165,13 @@ def _finish_cycle(rank: RankWriter, folder: Path, left: _Left, *, write: bool) -
         left.traces += [] if finished.trace is None else [finished.trace]
 
 
-def _written(rank: RankWriter, finished: Finished, failures: list[Failure]) -> bool:
-    """Write a trace, and into the manifest what came of it; say whether that was possible."""
-    trace, before = finished.trace, _manifest(rank)
-    records = () if trace is None else (CycleRecord(file=rank.cycle_file(trace.info.cycle).name, info=trace.info),)
-    cycles = {record.file: record for record in (*before.cycles, *records)}
-    after = before.model_copy(update={"cycles": tuple(cycles[file] for file in sorted(cycles))})
+def _written(rank: RankWriter, finished: Finished, failures: Sequence[Failure]) -> bool:
+    """Write a trace, and into the manifest what went wrong with it; say whether that was possible."""
     try:
-        rank.write_manifest(_with_failures(after, failures))
-        if trace is not None:
-            rank.write_trace(trace)
+        if failures:
+            rank.write_manifest(_with_failures(_manifest(rank), failures))
+        if finished.trace is not None:
+            rank.write_trace(finished.trace)
     except OSError as error:
         logger.info("%s cannot be written, so its traces stay in memory: %s", rank.folder, error)
         return False
@@ -150,12 +179,10 @@ def _written(rank: RankWriter, finished: Finished, failures: list[Failure]) -> b
 
 
 def _manifest(rank: RankWriter) -> Manifest:
-    path = rank.folder / MANIFEST
-    manifest: Manifest = parse_record(path, path.read_bytes(), Manifest)
-    return manifest
+    return read_record(rank.folder / MANIFEST, Manifest)
 
 
-def _with_failures(manifest: Manifest, failures: list[Failure]) -> Manifest:
+def _with_failures(manifest: Manifest, failures: Sequence[Failure]) -> Manifest:
     """Add failures, but for those that a reader added which died before it was done."""
     new = (failure for failure in failures if failure not in manifest.failures)
     return manifest.model_copy(update={"failures": (*manifest.failures, *new)})
@@ -167,9 +194,11 @@ def _tidy(rank: RankWriter, pending: PendingCycles) -> None:
     Seen from another machine a lock may mean nothing, and such a cycle may be one that is being recorded.
     """
     here = _manifest(rank).host == socket.gethostname()
+    remove_abandoned([rank.folder])
     with suppress(OSError):
+        rank.list_cycles()
         for folder in pending.cut_off() if here else ():
-            _keep_native_files(folder, rank.folder / "native" / folder.name)
+            _keep_native_files(folder, rank.folder / NATIVE / folder.name)
         pending.remove_all()
 
 

@@ -7,14 +7,14 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.feather as feather
 
 from unified_profiler.engine import Engine, Events
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.clocks import CLOCKS, Clocks
 from unified_profiler.model.records import CycleRecord, Manifest
-from unified_profiler.model.run import MANIFEST, STEPS, Run
+from unified_profiler.model.run import CYCLES, MANIFEST, STEPS, Run, completed
 from unified_profiler.model.schema import schema_of
+from unified_profiler.model.steps import read_steps
 from unified_profiler.model.storage import parse_record
 from unified_profiler.model.trace import Trace
 
@@ -33,15 +33,23 @@ def read_url(url: str, engine: Engine) -> Run:
     """
     place = (unquote(url) if url.startswith("file://") else url).rstrip("/")
     root, manifests = _found(place, engine)
-    traces = [
-        _trace(f"{root}/{folder}", cycle, engine) for folder, manifest in manifests.items() for cycle in manifest.cycles
-    ]
-    steps = [feather.read_table(pa.BufferReader(text)) for text in _sorted(engine.files(f"{root}/rank-*/{STEPS}"))]
+    cycles = {
+        _folder(file): _cycle_records(file, text) for file, text in engine.files(f"{root}/rank-*/{CYCLES}").items()
+    }
+    steps = {
+        _folder(file): read_steps(file, text, rows=manifests[_folder(file)].step_count)
+        for file, text in sorted(engine.files(f"{root}/rank-*/{STEPS}").items())
+        if _folder(file) in manifests
+    }
+    traces = [_trace(f"{root}/{folder}", cycle, engine) for folder in cycles for cycle in cycles[folder]]
     run = Run(
         url=root,
         traces=tuple(sorted(traces, key=lambda trace: (trace.info.rank, trace.info.cycle))),
-        manifests={manifest.rank: manifest for manifest in manifests.values()},
-        steps=pa.concat_tables(steps) if steps else None,
+        manifests={
+            manifest.rank: completed(manifest, cycles.get(folder, []), steps.get(folder))
+            for folder, manifest in manifests.items()
+        },
+        steps=pa.concat_tables(steps.values()) if steps else None,
     )
     for file, text in engine.files(f"{root}/{CLOCKS}*").items():
         run = run.by_clocks(parse_record(file, text, Clocks))
@@ -69,8 +77,15 @@ def _manifests(files: Mapping[str, bytes]) -> dict[tuple[str, str], Manifest]:
     return {PurePosixPath(file).parts[-3:-1]: parse_record(file, files[file], Manifest) for file in sorted(files)}  # type: ignore[misc]
 
 
-def _sorted(files: Mapping[str, bytes]) -> Sequence[bytes]:
-    return [files[file] for file in sorted(files)]
+def _folder(file: str) -> str:
+    return PurePosixPath(file).parent.name
+
+
+def _cycle_records(file: str, text: bytes) -> list[CycleRecord]:
+    """Return the cycles that a list names, each once; what follows its last line end is still being written."""
+    *lines, _ = text.split(b"\n")
+    records = [parse_record(f"{file}, line {number},", line, CycleRecord) for number, line in enumerate(lines, start=1)]
+    return list({record.file: record for record in records}.values())
 
 
 def _trace(folder: str, cycle: CycleRecord, engine: Engine) -> Trace:
@@ -78,5 +93,5 @@ def _trace(folder: str, cycle: CycleRecord, engine: Engine) -> Trace:
         sql = f"select {', '.join(columns)} from events order by id"  # noqa: S608  names of the event schema
         return engine.run(sql, tables={"events": Events((trace,))}).cast(schema_of(columns))
 
-    trace = Trace(load, cycle.info, file=f"{folder}/{PurePosixPath(cycle.file).name}")
+    trace = Trace(load, cycle.info, file=f"{folder}/{cycle.file}")
     return trace

@@ -21,10 +21,11 @@ from unified_profiler.export.chrome import ChromeExporter
 from unified_profiler.export.fragments import as_buffer, constant, joined, member, whole
 from unified_profiler.model.columns import look_up
 from unified_profiler.model.nesting import whole_numbers, with_column
+from unified_profiler.model.part_files import written_whole
 from unified_profiler.model.run import Run
 from unified_profiler.model.run_writer import check_output_dir
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable
-from unified_profiler.model.storage import write_text, written_whole
+from unified_profiler.model.storage import write_text
 from unified_profiler.model.trace import Trace
 from unified_profiler.report.models_stats import AppStats, OpStats, app_stats, op_stats
 from unified_profiler.report.models_steps import ModelStep, RecordedStep, model_steps, recorded_steps

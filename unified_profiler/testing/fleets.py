@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unified_profiler._version import __version__
-from unified_profiler.capture.steps import STEP_SCHEMA
 from unified_profiler.model.columns import dictionary_array
 from unified_profiler.model.nesting import Ints
-from unified_profiler.model.records import CycleRecord, Manifest, TraceInfo
+from unified_profiler.model.records import Manifest, TraceInfo
 from unified_profiler.model.run_writer import RunWriter
 from unified_profiler.model.schema import EventTable, event_table
+from unified_profiler.model.steps import STEP_SCHEMA
 from unified_profiler.model.trace import Trace
 
 _LAYERS = 20
@@ -83,7 +83,7 @@ class Fleet:
             trace = self._trace(rank, times)
             writer.write_trace(trace)
             writer.write_manifest(self._manifest(trace))
-            writer.write_steps(_steps_table(trace, rank))
+            writer.steps.append(_steps_table(trace, rank))
         return output_dir / name
 
     def _trace(self, rank: int, times: _Times) -> Trace:
@@ -102,7 +102,7 @@ class Fleet:
         return Manifest(
             profiler_version=__version__, run=info.run, rank=info.rank, world_size=self.ranks, host=info.host,
             pid=info.pid, python="", platform="", started_ns=info.start_ns, ended_ns=info.end_ns,
-            step_count=self.steps, cycles=(CycleRecord(file="cycle-00000.parquet", info=info),),
+            step_count=self.steps,
         )  # fmt: skip
 
 

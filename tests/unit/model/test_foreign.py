@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def test_a_packed_file_of_several_members_is_read_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [read_bytes, lambda path: first_bytes(path, 10)])
-def test_a_device_is_not_read(read) -> None:
+def test_a_device_is_not_read(read: Callable[[Path], bytes]) -> None:
     with pytest.raises(TraceFormatError, match="/dev/zero is a device"):
         read(Path("/dev/zero"))
 
@@ -41,7 +42,9 @@ def test_a_directory_is_refused(tmp_path: Path) -> None:
         read_bytes(tmp_path)
 
 
-def test_a_file_above_the_limit_is_refused_with_the_way_to_raise_it(tmp_path: Path, monkeypatch) -> None:
+def test_a_file_above_the_limit_is_refused_with_the_way_to_raise_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(LIMIT_VARIABLE, "1KB")
     (tmp_path / "large").write_bytes(bytes(1001))
     with pytest.raises(TraceFormatError, match=f"allow more with {LIMIT_VARIABLE}="):
@@ -50,21 +53,23 @@ def test_a_file_above_the_limit_is_refused_with_the_way_to_raise_it(tmp_path: Pa
     assert len(read_bytes(tmp_path / "large")) == 1001
 
 
-def test_a_packed_file_is_refused_where_it_passes_the_limit(tmp_path: Path, monkeypatch) -> None:
+def test_a_packed_file_is_refused_where_it_passes_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LIMIT_VARIABLE, "1MB")
     (tmp_path / "packed").write_bytes(gzip.compress(bytes(2_000_000)))
     with pytest.raises(TraceFormatError, match="unpacks to more than"):
         read_bytes(tmp_path / "packed")
 
 
-def test_a_small_file_that_unpacks_to_much_more_than_a_trace_would_is_refused(tmp_path: Path, monkeypatch) -> None:
+def test_a_small_file_that_unpacks_to_much_more_than_a_trace_would_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("unified_profiler.model.foreign._PACKED_ALLOWANCE", 1 << 20)
     (tmp_path / "bomb").write_bytes(gzip.compress(bytes(8 << 20)))
     with pytest.raises(TraceFormatError, match="unpacks to more than"):
         read_bytes(tmp_path / "bomb")
 
 
-def test_a_limit_that_is_no_size_is_named(tmp_path: Path, monkeypatch) -> None:
+def test_a_limit_that_is_no_size_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LIMIT_VARIABLE, "much")
     (tmp_path / "file").write_bytes(b"x")
     with pytest.raises(ConfigurationError, match=f"`{LIMIT_VARIABLE}` must be a number of bytes"):

@@ -7,11 +7,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from unified_profiler.errors import OutputDirectoryError, SchemaVersionError, TraceFormatError
+from unified_profiler.model.part_files import written_whole
 from unified_profiler.model.records import Manifest
 from unified_profiler.model.run import read_run
 from unified_profiler.model.run_writer import RunWriter, check_output_dir
 from unified_profiler.model.schema import EVENT_SCHEMA, event_table
-from unified_profiler.model.storage import read_parquet, write_parquet, written_whole
+from unified_profiler.model.storage import read_parquet, write_parquet
 from unified_profiler.model.trace import Trace
 from unified_profiler.testing import TraceBuilder
 
@@ -61,7 +62,7 @@ def test_somebody_elses_parquet_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"hello world"])
 def test_a_damaged_file_is_a_format_error(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_bytes(content)
-    with pytest.raises(TraceFormatError, match=r"t\.parquet cannot be read as Parquet"):
+    with pytest.raises(TraceFormatError, match=r"t\.parquet cannot be read; expected a Parquet file"):
         read_parquet(tmp_path / "t.parquet")
 
 

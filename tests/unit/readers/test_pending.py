@@ -19,7 +19,7 @@ from unified_profiler import registry
 from unified_profiler._finishing import finish
 from unified_profiler._locks import FileLock
 from unified_profiler._pending import RECORD
-from unified_profiler.errors import SchemaVersionError, TraceFormatError
+from unified_profiler.errors import SchemaVersionError
 from unified_profiler.model.run_writer import RankWriter
 from unified_profiler.readers import pending as reading
 from unified_profiler.testing import FakeBackend
@@ -66,7 +66,7 @@ def test_the_first_read_makes_the_traces_and_later_ones_find_them(left: Path, ba
     assert backend.calls.count("normalise") == 0
     assert ops(up.read(left.parent)) == BOTH
     assert {path.name for path in left.iterdir()} == {
-        "manifest.json", "steps.arrow", "cycle-00000.parquet", "cycle-00001.parquet",
+        "manifest.json", "steps.arrow", "cycles.jsonl", "cycle-00000.parquet", "cycle-00001.parquet",
     }  # fmt: skip
     again = up.read(left.parent)
     assert ops(again) == BOTH
@@ -113,7 +113,7 @@ def test_a_disk_that_is_full_gives_its_traces_in_memory(
     def refuse(*_: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr(RankWriter, "write_manifest", refuse)
+    monkeypatch.setattr(RankWriter, "write_trace", refuse)
     for _ in range(2):
         assert ops(up.read(left.parent)) == BOTH
     assert not list(left.glob("*.parquet"))
@@ -238,11 +238,14 @@ def test_what_somebody_else_finished_meanwhile_is_taken_over(backend: FakeBacken
     assert not prof.failures
 
 
-def test_a_damaged_record_says_so(left: Path) -> None:
+def test_a_damaged_record_is_a_failure_and_the_rest_of_the_run_is_read(left: Path) -> None:
     record = left / "pending/cycle-00000" / RECORD
     record.write_bytes(record.read_bytes()[:100])
-    with pytest.raises(TraceFormatError, match=r"cycle\.json is damaged"):
-        up.read(left.parent)
+    run = up.read(left.parent)
+    assert ops(run) == [BOTH[1]]
+    (failure,) = run.manifests[0].failures
+    assert "cycle.json cannot be read" in failure.error
+    assert record.exists()
 
 
 def test_a_record_of_a_newer_version_says_how_to_upgrade(left: Path) -> None:

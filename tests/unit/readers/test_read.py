@@ -266,7 +266,7 @@ def test_parquet_of_another_program(tmp_path: Path) -> None:
 def test_truncated_parquet(keep: int, trace: Trace, tmp_path: Path) -> None:
     path = write(trace, tmp_path / "t.parquet")
     path.write_bytes(path.read_bytes()[:keep])
-    fails(path, "cannot be read as Parquet")
+    fails(path, "cannot be read; expected a Parquet file")
 
 
 def test_link_that_leads_nowhere(tmp_path: Path) -> None:

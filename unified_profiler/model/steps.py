@@ -1,0 +1,110 @@
+"""The table of all steps of a run, recorded or not, and the file `steps.arrow`, which grows cycle by cycle."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from unified_profiler.model.arrow_files import read_stream
+from unified_profiler.model.nesting import Ints
+from unified_profiler.model.records import Overhead
+from unified_profiler.schedule import Phase
+
+STEP_SCHEMA = pa.schema(
+    [
+        pa.field("rank", pa.int32(), nullable=False),
+        pa.field("step", pa.int32(), nullable=False),
+        pa.field("start_ns", pa.int64(), nullable=False),
+        pa.field("end_ns", pa.int64(), nullable=False),
+        pa.field("phase", pa.string(), nullable=False),
+    ]
+)
+_PHASES = tuple(Phase)
+_IN_FILE = STEP_SCHEMA.set(4, pa.field("phase", pa.dictionary(pa.int8(), pa.string()), nullable=False))
+
+
+def phase_codes(phases: list[Phase]) -> npt.NDArray[np.int8]:
+    """Return the number of each phase, as `step_table` takes them."""
+    return np.array([_PHASES.index(phase) for phase in phases], np.int8)
+
+
+def step_table(*, rank: int, first: int, start_ns: Ints, end_ns: Ints, phase: npt.NDArray[np.int8]) -> pa.Table:
+    """Build the table of consecutive steps of one rank, of which the first has the given number."""
+    names = pa.array([each.value for each in _PHASES])
+    columns = [
+        pa.repeat(pa.scalar(rank, pa.int32()), len(end_ns)),
+        pa.array(np.arange(first, first + len(end_ns), dtype=np.int32)),
+        pa.array(start_ns, pa.int64()),
+        pa.array(end_ns, pa.int64()),
+        pa.DictionaryArray.from_arrays(pa.array(phase, pa.int8()), names).cast(pa.string()),
+    ]
+    return pa.table(columns, schema=STEP_SCHEMA)
+
+
+def overhead_of(steps: pa.Table) -> Overhead:
+    """Compare recorded steps of a rank with unrecorded ones.
+
+    A first step, which builds things, counts only if it is alone.
+    """
+    duration = pc.subtract(steps.column("end_ns"), steps.column("start_ns")).to_numpy()
+    phase = steps.column("phase")
+    idle = duration[pc.equal(phase, Phase.IDLE.value).to_numpy()]
+    if len(idle) > 1 and phase[0].as_py() == Phase.IDLE.value:
+        idle = idle[1:]
+    recorded = duration[pc.equal(phase, Phase.RECORD.value).to_numpy()]
+    return Overhead(unrecorded_step_ns=_median(idle), recorded_step_ns=_median(recorded))
+
+
+class StepFile:
+    """A file of steps that grows: an Arrow stream, which stays readable at every moment but within its last batch."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._waiting = io.BytesIO()
+        self._writer = pa.ipc.new_stream(self._waiting, _IN_FILE)
+        self._size = 0
+
+    def append(self, steps: pa.Table) -> None:
+        """Add steps, and those that could not be written before.
+
+        Raises:
+            OSError: They cannot be written; the file is as it was, and the next call tries again.
+        """
+        self._writer.write_table(_encoded(steps))
+        content = self._waiting.getvalue()
+        with self._path.open("ab") as file:
+            file.truncate(self._size)  # what a failed try left behind
+            file.write(content)
+        self._size += len(content)
+        self._waiting.seek(0)
+        self._waiting.truncate()
+
+
+def read_steps(path: Path | str, content: bytes, *, rows: int = 0) -> pa.Table:
+    """Read the steps of a rank.
+
+    Args:
+        path: The file, for messages.
+        content: What it holds.
+        rows: How many steps there are at least, as the manifest has it.
+
+    Raises:
+        TraceFormatError: It is damaged, or has fewer steps.
+    """
+    return read_stream(path, content, _IN_FILE, rows=rows).cast(STEP_SCHEMA)
+
+
+def _encoded(steps: pa.Table) -> pa.Table:
+    names = pa.array([each.value for each in _PHASES])
+    codes = pc.index_in(steps.column("phase").combine_chunks(), names).cast(pa.int8())
+    return steps.set_column(4, _IN_FILE.field("phase"), pa.DictionaryArray.from_arrays(codes, names))
+
+
+def _median(values: npt.NDArray[Any]) -> int | None:
+    return int(np.median(values)) if len(values) else None
