@@ -125,7 +125,7 @@ class CustomPlan:
         phase = self.phase_of(step)
         if not isinstance(phase, Phase):
             msg = (
-                f"A schedule function must return a unified_profiler.Phase, but for step {step} it returned "
+                f"A schedule function must return a unified_profiler.Phase, but it returned "
                 f"{phase!r}. Return Phase.IDLE, Phase.WARMUP or Phase.RECORD."
             )
             raise ScheduleError(msg)

@@ -45,7 +45,11 @@ def _missing_ranks(summary: Summary) -> Iterator[Statement]:
 def _failures(run: Run) -> Iterator[Statement]:
     failures = [(rank, failure) for rank, manifest in run.manifests.items() for failure in manifest.failures]
     for rank, failure in failures[:MOST_FAILURES]:
-        yield _say("failure", "error", rank=rank, source=failure.source, action=failure.action, error=failure.error)
+        values = {"rank": rank, "source": failure.source, "action": failure.action, "error": failure.error}
+        if failure.count == 1:
+            yield _say("failure", "error", **values)
+        else:
+            yield _say("repeated_failure", "error", **values, times_count=failure.count)
     if len(failures) > MOST_FAILURES:
         yield _say("more_failures", "error", more_count=len(failures) - MOST_FAILURES)
 

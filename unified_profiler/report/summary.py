@@ -134,7 +134,7 @@ def _process(manifest: Manifest | None, traces: Sequence[Trace]) -> dict[str, An
         "ended": manifest.ended_ns is not None,
         "unrecorded_step_ns": manifest.overhead.unrecorded_step_ns,
         "overhead_ratio": manifest.overhead.ratio,
-        "failure_count": len(manifest.failures),
+        "failure_count": sum(failure.count for failure in manifest.failures),
     }
 
 
