@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +90,7 @@ def torch(folder: Path) -> dict[str, Any]:
 
     framework.set_num_threads(1)
     model, rows = framework.nn.Linear(16, 16), framework.randn(4, 16)
-    return _soaked(
-        folder, lambda: model(rows).sum().backward(), steps=STEPS_OF_A_CYCLE["torch"], backend="torch"
-    )
+    return _soaked(folder, lambda: model(rows).sum().backward(), steps=STEPS_OF_A_CYCLE["torch"], backend="torch")
 
 
 def _soaked(folder: Path, work: Callable[[], object], *, steps: int, **options: Any) -> dict[str, Any]:

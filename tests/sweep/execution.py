@@ -1,12 +1,11 @@
-"""Runs one case from its training to its verdict, and the trainings without a Profiler that it is compared with."""
+"""Runs cases from their trainings to their verdicts, and the trainings without a Profiler to compare them with."""
 
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from signal import Signals
 from typing import Any
@@ -18,25 +17,6 @@ from tests.sweep.processes import Ended, Place, read, train
 _ENDLESS = 10**6
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What came of a case.
-
-    Attributes:
-        landed: The last thing that the training had reported when the signal reached it.
-        faults: What was wrong, as sentences.
-    """
-
-    case: Case
-    landed: str
-    seconds: float
-    faults: tuple[str, ...]
-
-    def __str__(self) -> str:
-        line = f"{'FAILED' if self.faults else 'ok':6} {self.case}, landed after '{self.landed}', {self.seconds:.1f} s"
-        return "\n".join([line, *(f"    {fault}" for fault in self.faults)])
-
-
 @dataclass(frozen=True)
 class Controls:
     """Trainings without a Profiler, by framework and signal."""
@@ -46,8 +26,8 @@ class Controls:
     @classmethod
     def of(cls, cases: Iterable[Case], folder: Path, pool: Executor) -> Controls:
         """Run those that the cases are compared with."""
-        wanted = dict.fromkeys((case.framework, _signal_of_control(case)) for case in cases)
-        futures = {key: pool.submit(_control, folder / f"control-{key[0]}-{key[1].name}", *key) for key in wanted}
+        keys = dict.fromkeys((case.framework, _signal_of_control(case)) for case in cases)
+        futures = {key: pool.submit(_control, folder / f"control-{key[0]}-{key[1].name}", *key) for key in keys}
         return cls({key: future.result() for key, future in futures.items()})
 
     def for_(self, case: Case) -> Ended:
@@ -56,60 +36,93 @@ class Controls:
 
 
 def _signal_of_control(case: Case) -> Signals:
-    """Nothing can be different after SIGKILL, but the losses of such a training are compared, too."""
+    """There is no way to end differently by SIGKILL, but the losses of such a training are compared, too."""
     return Signals.SIGTERM if case.signal is Signals.SIGKILL else case.signal
 
 
 def _control(folder: Path, framework: str, signal: Signals) -> Ended:
     moment = Moment(after="step", occurrence=STEPS)
-    return train(Place(folder), name="control", framework=framework, steps=_ENDLESS, signal=signal, moment=moment)
+    return train(folder / "training.log", framework=framework, steps=_ENDLESS, signal=signal, moment=moment)
 
 
-def run(case: Case, controls: Controls, folder: Path) -> Outcome:
-    """Run a case."""
-    started, place, control = time.monotonic(), Place(folder), controls.for_(case)
-    moment = case.moment
+@dataclass
+class Outcome:
+    """What came of a case.
+
+    Attributes:
+        faults: What was wrong, as sentences.
+    """
+
+    case: Case
+    place: Place
+    ended: Ended
+    control: Ended
+    left: checks.Files
+    faults: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        line = f"{'FAILED' if self.faults else 'ok':7}{self.case}, landed after '{self.ended.last}'"
+        return "\n".join([line, *(f"       {fault}" for fault in self.faults)])
+
+    def judge_reading(self, runs: dict[str, Any]) -> None:
+        """Check what a reader found in the run of the training that got the signal."""
+        self.faults += checks.readable(self.left, runs, self.ended, framework=self.case.framework)
+        self.faults += checks.nothing_pending(self.place)
+        self.faults += checks.nothing_finished_is_lost(self.left, checks.files_of(self.place))
+
+
+def run(batch: Sequence[Case], controls: Controls, folder: Path) -> list[Outcome]:
+    """Interrupt the trainings of a batch one by one, then let the same program run to its end where each of them was.
+
+    Some of the runs are read before that, all of them after it.
+    """
+    outcomes = [_interrupted(case, controls.for_(case), folder) for case in batch]
+    try:
+        _judge(outcomes, folder / f"next-to-{batch[0].number:03d}")
+    except subprocess.SubprocessError as error:
+        for outcome in outcomes:
+            outcome.faults.append(f"a reader failed, here or in another case of the batch: {error}")
+    return outcomes
+
+
+def _interrupted(case: Case, control: Ended, folder: Path) -> Outcome:
+    place, moment = Place(folder / f"case-{case.number:03d}"), case.moment
     if moment.after is None:
         moment = replace(moment, delay=moment.delay * (control.import_seconds or 0.0))
     ended = train(
-        place,
-        name="interrupted",
+        place.folder / "training.log",
         framework=case.framework,
         steps=STEPS,
-        deliver=case.deliver,
+        profiled={place: case.deliver},
         signal=case.signal,
         moment=moment,
     )
-    faults = _faults(case, place, ended, control)
-    return Outcome(case=case, landed=ended.last, seconds=time.monotonic() - started, faults=tuple(faults))
-
-
-def _faults(case: Case, place: Place, ended: Ended, control: Ended) -> list[str]:
     left = checks.files_of(place)
     faults = [
         *checks.ended_as_without_a_profiler(case, ended, control),
         *checks.everything_reported_is_there(ended, left),
     ]
-    try:
-        first = _read(case, place, left, ended, faults) if case.read_first else None
-        following = train(place, name="next", framework=case.framework, steps=checks.NEXT_STEPS, deliver=case.deliver)
-        faults += checks.no_leftovers(place)
-        runs = read(place, name="read after the next run")
-        own = {run: runs.pop(run) for run in list(runs) if run in following.runs}
-        faults += checks.next_run_is_complete(following, control, own)
-        faults += checks.readable(left, runs, ended, framework=case.framework)
-        faults += checks.nothing_pending(place)
-        faults += checks.nothing_finished_is_lost(left, checks.files_of(place))
-    except subprocess.SubprocessError as error:
-        return [*faults, f"a reader failed: {error}"]
-    if first is not None and first != runs:
-        faults.append(f"reads before and after the next run differ: {first} and {runs}")
-    return faults
+    return Outcome(case, place, ended, control, left, faults)
 
 
-def _read(case: Case, place: Place, left: checks.Files, ended: Ended, faults: list[str]) -> dict[str, Any]:
-    runs = read(place, name="read before the next run")
-    faults += checks.readable(left, runs, ended, framework=case.framework)
-    faults += checks.nothing_pending(place)
-    faults += checks.nothing_finished_is_lost(left, checks.files_of(place))
-    return runs
+def _judge(outcomes: Sequence[Outcome], folder: Path) -> None:
+    early = [outcome for outcome in outcomes if outcome.case.read_first]
+    folder.mkdir()
+    first = dict(zip((o.case.number for o in early), read(folder / "read.log", [o.place for o in early]), strict=True))
+    for outcome in early:
+        outcome.judge_reading(first[outcome.case.number])
+    following = train(
+        folder / "training.log",
+        framework=outcomes[0].case.framework,
+        steps=checks.NEXT_STEPS,
+        profiled={outcome.place: outcome.case.deliver for outcome in outcomes},
+    )
+    for outcome in outcomes:
+        outcome.faults += checks.no_leftovers(outcome.place)
+    for outcome, runs in zip(outcomes, read(folder / "read.log", [o.place for o in outcomes]), strict=True):
+        after = following.in_(outcome.place)
+        own = {name: runs.pop(name) for name in list(runs) if name in after.runs}
+        outcome.faults += checks.next_run_is_complete(after, outcome.control, own)
+        outcome.judge_reading(runs)
+        if first.get(outcome.case.number, runs) != runs:
+            outcome.faults.append("the run was read differently before and after the next one")

@@ -8,11 +8,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import Signals
+from types import MappingProxyType
 from typing import IO, Any
 
 from tests.sweep.cases import Moment
@@ -51,6 +52,13 @@ class Ended:
         """The names of the runs that it delivered traces to."""
         return {Path(line["file"]).parts[0] for line in self.lines("delivered")}
 
+    def in_(self, place: Place) -> Ended:
+        """Return the part of it that ran in a place."""
+        starts = [number for number, line in enumerate(self.progress) if line["at"] == "started"]
+        parts = [self.progress[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
+        mine = [part for part in parts if part[0]["folder"] == str(place.folder)]
+        return replace(self, progress=mine[0] if mine else ())
+
     def lines(self, at: str) -> list[dict[str, Any]]:
         """Return the lines of one kind."""
         return [line for line in self.progress if line["at"] == at]
@@ -58,7 +66,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Place:
-    """The folder of a case, with everything that its processes may leave behind."""
+    """The folder of a case, with all that its processes may leave behind."""
 
     folder: Path
 
@@ -69,71 +77,73 @@ class Place:
 
     @property
     def temporary(self) -> Path:
-        """The TMPDIR of its processes."""
+        """Where they make temporary directories."""
         return self.folder / "tmp"
-
-    def log(self, name: str) -> IO[bytes]:
-        """Open a file for what a process writes to the terminal."""
-        self.temporary.mkdir(parents=True, exist_ok=True)
-        return (self.folder / f"{name}.log").open("ab")
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The environment of its processes."""
-        return {**os.environ, "TMPDIR": str(self.temporary)}
 
 
 def train(
-    place: Place,
+    log: Path,
     *,
-    name: str,
     framework: str,
     steps: int,
-    deliver: str | None = None,
+    profiled: Mapping[Place, str] = MappingProxyType({}),
     signal: Signals | None = None,
     moment: Moment | None = None,
 ) -> Ended:
     """Run the training program to its end.
 
     Args:
-        place: Where it runs.
-        name: What its log is called.
+        log: A file for what it writes to the terminal; its folder is the program's.
         framework: What it trains with.
         steps: How many steps it trains.
-        deliver: How its Profiler delivers; None for a training without a Profiler.
+        profiled: Where it trains under a Profiler, one after the other, and how that delivers; without any it trains
+            once without one.
         signal: What it is sent.
         moment: When it is sent that.
     """
-    profiled = [] if deliver is None else ["--output-dir", str(place.output), "--deliver", deliver]
+    command = [sys.executable, str(PROGRAMS / "training_program.py"), "--framework", framework, "--steps", str(steps)]
+    for place, deliver in profiled.items():
+        place.temporary.mkdir(parents=True, exist_ok=True)
+        command += ["--profiled", str(place.folder), deliver]
+    log.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        log = stack.enter_context(place.log(name))
+        output = stack.enter_context(log.open("ab"))
         reading, writing = os.pipe()
-        lines = stack.enter_context(os.fdopen(reading, "rb", buffering=0))
-        command = [sys.executable, str(PROGRAMS / "training_program.py"), "--progress", str(writing), *profiled]
-        command += ["--framework", framework, "--steps", str(steps)]
+        lines = stack.enter_context(os.fdopen(reading, "rb"))
         started = time.monotonic()
         try:
             process = subprocess.Popen(
-                command, cwd=place.folder, env=place.environment, stdout=log, stderr=log, pass_fds=[writing]
+                [*command, "--progress", str(writing)],
+                cwd=log.parent,
+                env=_environment(log.parent),
+                stdout=output,
+                stderr=output,
+                pass_fds=[writing],
             )
         finally:
             os.close(writing)
         return _followed(process, lines, started, signal, moment or Moment())
 
 
-def read(place: Place, *, name: str) -> dict[str, Any]:
-    """Read all runs of a case in a process of their own.
+def read(log: Path, places: Sequence[Place]) -> list[dict[str, Any]]:
+    """Read all runs of some places in a process of their own, and return what is in them by their names.
 
     Raises:
-        subprocess.CalledProcessError: The reader failed with anything but a typed error.
+        subprocess.SubprocessError: The reader did not come to its end.
     """
-    command = [sys.executable, str(PROGRAMS / "reading_program.py"), str(place.output)]
-    with place.log(name) as log:
+    command = [sys.executable, str(PROGRAMS / "reading_program.py"), *(str(place.output) for place in places)]
+    with log.open("ab") as output:
         done = subprocess.run(
-            command, check=True, env=place.environment, stdout=subprocess.PIPE, stderr=log, timeout=PATIENCE
+            command, check=True, env=_environment(log.parent), stdout=subprocess.PIPE, stderr=output, timeout=PATIENCE
         )
-    contents: dict[str, Any] = json.loads(done.stdout)
+    contents: list[dict[str, Any]] = json.loads(done.stdout)
     return contents
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    temporary = folder / "tmp"
+    temporary.mkdir(exist_ok=True)
+    return {**os.environ, "TMPDIR": str(temporary)}
 
 
 def _followed(

@@ -1,4 +1,4 @@
-"""Reads every run of an output directory twice, as any other process would, and prints what was in it as JSON.
+"""Reads every run of some output directories twice, as any other process would, and prints what is in them as JSON.
 
 It runs as a script, so it imports the installed package and nothing of the sweep.
 """
@@ -15,15 +15,16 @@ import unified_profiler as up
 
 
 def main() -> None:
-    """Print a JSON object with one entry per run."""
-    runs = sorted(Path(sys.argv[1]).glob("*/"))
-    json.dump({run.name: _contents(run) for run in runs}, sys.stdout)
+    """Print a JSON array with an object per directory, which has an entry per run."""
+    json.dump(
+        [{run.name: _contents(run) for run in sorted(Path(name).glob("*/"))} for name in sys.argv[1:]], sys.stdout
+    )
 
 
 def _contents(path: Path) -> dict[str, Any]:
     try:
         run = up.read(path)
-    except up.UnifiedProfilerError as error:
+    except Exception as error:  # noqa: BLE001  whatever it is, it is judged elsewhere
         return {"error": f"{type(error).__name__}: {error}"}
     manifest = run.manifests[0]
     return {

@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,30 +23,17 @@ Step = Callable[[], float]
 
 
 def main() -> None:
-    """Train; with an output directory, under a Profiler."""
+    """Train once without a Profiler, or once in each of the given folders with one."""
     given = _arguments()
 
     def report(at: str, **line: Any) -> None:
         os.write(given.progress, json.dumps({"at": at, **line}).encode() + b"\n")
 
     report("begun")
-    step = {"torch": _torch, "tensorflow": _tensorflow, "mindspore": _mindspore}[given.framework]()
+    model = {"torch": _torch, "tensorflow": _tensorflow, "mindspore": _mindspore}[given.framework]()
     report("imported")
-    with ExitStack() as stack:
-        end_step = _nothing
-        if given.output_dir is not None:
-            end_step = stack.enter_context(_profiler(given.output_dir, given.deliver, report)).step
-        report("started")
-        for number in range(given.steps):
-            report("step", step=number, loss=step().hex())
-            if number % CYCLE < CYCLE - 1:
-                end_step()
-            else:
-                report("ending cycle", cycle=number // CYCLE)
-                end_step()
-                report("ended cycle", cycle=number // CYCLE, pending=_pending(given.output_dir))
-        report("stopping")
-    report("stopped")
+    for folder, deliver in given.profiled or [(None, None)]:
+        _train(model(), given.steps, folder, deliver, report)
 
 
 def _arguments() -> argparse.Namespace:
@@ -53,9 +41,28 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--framework", required=True)
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--progress", type=int, required=True, help="the file descriptor that progress is written to")
-    parser.add_argument("--output-dir", type=Path)
-    parser.add_argument("--deliver", default="immediate")
+    parser.add_argument("--profiled", nargs=2, action="append", metavar=("FOLDER", "DELIVER"))
     return parser.parse_args()
+
+
+def _train(step: Step, steps: int, folder: str | None, deliver: str | None, report: Callable[..., None]) -> None:
+    output_dir = None if folder is None else Path(folder, "output")
+    with ExitStack() as stack:
+        end_step = _nothing
+        if output_dir is not None:
+            tempfile.tempdir = str(output_dir.with_name("tmp"))
+            end_step = stack.enter_context(_profiler(output_dir, deliver, report)).step
+        report("started", folder=folder)
+        for number in range(steps):
+            report("step", step=number, loss=step().hex())
+            if number % CYCLE < CYCLE - 1:
+                end_step()
+            else:
+                report("ending cycle", cycle=number // CYCLE)
+                end_step()
+                report("ended cycle", cycle=number // CYCLE, pending=_pending(output_dir))
+        report("stopping")
+    report("stopped")
 
 
 def _nothing() -> None:
@@ -81,59 +88,68 @@ def _pending(output_dir: Path | None) -> list[str]:
     return sorted(str(file.parent.relative_to(output_dir)) for file in output_dir.glob("*/*/pending/*/cycle.json"))
 
 
-def _torch() -> Step:
+def _torch() -> Callable[[], Step]:
     import torch
 
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
-    weights, rows, wanted = list(model.parameters()), torch.randn(8, 16), torch.randn(8, 4)
+    def model() -> Step:
+        torch.manual_seed(0)
+        torch.set_num_threads(1)
+        layers = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+        weights, rows, wanted = list(layers.parameters()), torch.randn(8, 16), torch.randn(8, 4)
 
-    def step() -> float:  # not with torch.optim, which takes longer to import than all of the rest
-        loss = torch.nn.functional.mse_loss(model(rows), wanted)
-        with torch.no_grad():
-            for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
-                weight -= 0.1 * gradient
-        return float(loss)
+        def step() -> float:  # not with torch.optim, which takes longer to import than all of the rest
+            loss = torch.nn.functional.mse_loss(layers(rows), wanted)
+            with torch.no_grad():
+                for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+                    weight.sub_(0.1 * gradient)
+            return float(loss)
 
-    return step
+        return step
+
+    return model
 
 
-def _tensorflow() -> Step:
-    os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
+def _tensorflow() -> Callable[[], Step]:
+    os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # else the processor decides which kernels TensorFlow takes
     import tensorflow as tf
 
-    tf.random.set_seed(0)
-    weights = [tf.Variable(tf.random.normal(shape, stddev=0.1, seed=1)) for shape in ((16, 32), (32, 4))]
-    rows, wanted = tf.random.normal((8, 16), seed=2), tf.random.normal((8, 4), seed=3)
+    def model() -> Step:
+        tf.random.set_seed(0)
+        weights = [tf.Variable(tf.random.normal(shape, stddev=0.1, seed=1)) for shape in ((16, 32), (32, 4))]
+        rows, wanted = tf.random.normal((8, 16), seed=2), tf.random.normal((8, 4), seed=3)
 
-    @tf.function
-    def train() -> Any:
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean((tf.nn.relu(rows @ weights[0]) @ weights[1] - wanted) ** 2)
-        for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
-            weight.assign_sub(0.1 * gradient)
-        return loss
+        @tf.function
+        def step() -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((tf.nn.relu(rows @ weights[0]) @ weights[1] - wanted) ** 2)
+            for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+                weight.assign_sub(0.1 * gradient)
+            return loss
 
-    return lambda: float(train())
+        return lambda: float(step())
+
+    return model
 
 
-def _mindspore() -> Step:
+def _mindspore() -> Callable[[], Step]:
     import mindspore as ms
     from mindspore import nn, ops
 
-    ms.set_seed(0)
-    model = nn.SequentialCell(nn.Dense(16, 32), nn.ReLU(), nn.Dense(32, 4))
-    optimizer = nn.SGD(model.trainable_params(), learning_rate=0.1)
-    rows, wanted = ops.randn(8, 16, seed=1), ops.randn(8, 4, seed=2)
-    gradient = ms.value_and_grad(lambda: ops.mse_loss(model(rows), wanted), None, optimizer.parameters)
+    def model() -> Step:
+        ms.set_seed(0)
+        layers = nn.SequentialCell(nn.Dense(16, 32), nn.ReLU(), nn.Dense(32, 4))
+        optimizer = nn.SGD(layers.trainable_params(), learning_rate=0.1)
+        rows, wanted = ops.randn(8, 16, seed=1), ops.randn(8, 4, seed=2)
+        gradient = ms.value_and_grad(lambda: ops.mse_loss(layers(rows), wanted), None, optimizer.parameters)
 
-    def step() -> float:
-        loss, gradients = gradient()
-        optimizer(gradients)
-        return float(loss)
+        def step() -> float:
+            loss, gradients = gradient()
+            optimizer(gradients)
+            return float(loss)
 
-    return step
+        return step
+
+    return model
 
 
 if __name__ == "__main__":
