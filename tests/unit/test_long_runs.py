@@ -164,6 +164,17 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+def test_a_run_whose_process_died_in_its_first_cycle_is_read(tmp_path: Path) -> None:
+    killed(tmp_path, str(tmp_path / "runs"))
+    (steps,) = tmp_path.glob("runs/*/rank-00000/steps.arrow")
+    content = steps.read_bytes()
+    for cut in (len(content), 5, 0):
+        steps.write_bytes(content[:cut])
+        run = up.read(tmp_path / "runs")
+        assert run.steps is not None
+        assert (len(run.traces), len(run.steps)) == (0, 0)
+
+
 def killed(temporary: Path, *arguments: str) -> None:
     environment = {**os.environ, "TMPDIR": str(temporary)}
     done = subprocess.run([sys.executable, "-c", KILLED, *arguments], env=environment)
