@@ -6,6 +6,7 @@ import itertools
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 from signal import Signals
 
 FRAMEWORKS = ("torch", "tensorflow", "mindspore")
@@ -18,6 +19,16 @@ STEPS = 27
 """Of a training that gets a signal: six cycles, and a seventh that `stop()` finds in the middle of recording."""
 
 
+class Span(Enum):
+    """What the delay of a signal is a part of. All but the second are measured, so no machine is too slow or fast."""
+
+    SECOND = "one second"
+    IMPORT = "the import of the framework, as long as the control took"
+    CYCLE = "a cycle, as long as the one before"
+    PAUSE = "the call of `step()` that ends a cycle, as long as the one before"
+    STOP = "the call of `stop()`, as long as the ends of the cycles that it has to deliver"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Moment:
     """When a signal is sent: some time after the program has reported something, or after its start.
@@ -25,12 +36,14 @@ class Moment:
     Attributes:
         after: What it has reported; None for its start.
         occurrence: How often it has reported that before.
-        delay: Seconds from then on; after the start a fraction of the time that the import of the framework takes.
+        part: How much of the span goes by until the signal is sent.
+        span: What it is a part of.
     """
 
     after: str | None = None
     occurrence: int = 0
-    delay: float = 0.0
+    part: float = 0.0
+    span: Span = Span.SECOND
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +70,7 @@ class Case:
         return f"python -m tests.sweep --seed {self.seed} --only {self.number} --keep"
 
     def __str__(self) -> str:
-        aim = f"{self.stage} (+{self.moment.delay:.4f})"
+        aim = f"{self.stage} {self.moment.occurrence or ''} +{self.moment.part:.3g} {self.moment.span.name.lower()}"
         return f"{self.number:3d} {self.framework:11}{self.deliver:10}{self.signal.name:8}{aim}"
 
 
@@ -88,14 +101,17 @@ def batches(cases: Iterable[Case]) -> list[list[Case]]:
 
 
 def _moment(stage: str, chosen: random.Random) -> Moment:
-    """Choose a moment. How long a stage takes is unknown, so 0.1 ms into it is as likely as 0.1 s."""
-    delay = 10 ** chosen.uniform(-4, 0)
+    """Choose a moment of a stage: any is as likely as another, and a few are just after the end of it.
+
+    How long the first cycle takes is unknown, so 1 ms into it is as likely as 1 s.
+    """
+    part, cycle = chosen.uniform(0.0, 1.1), chosen.randrange(1, STEPS // 4)
     if stage == "import":
-        return Moment(delay=chosen.random())
+        return Moment(part=1.5 * part, span=Span.IMPORT)  # that of the profiler and `start()` follow
     if stage == "first cycle":
-        return Moment(after="started", delay=delay)
+        return Moment(after="started", part=10 ** (4 * part - 4))
     if stage == "steady state":
-        return Moment(after="step", occurrence=chosen.randrange(4, STEPS), delay=delay / 10)
+        return Moment(after="ended cycle", occurrence=cycle, part=part, span=Span.CYCLE)
     if stage == "end of a cycle":
-        return Moment(after="ending cycle", occurrence=chosen.randrange(STEPS // 4), delay=delay / 2)
-    return Moment(after="stopping", delay=delay)
+        return Moment(after="ending cycle", occurrence=cycle, part=part, span=Span.PAUSE)
+    return Moment(after="stopping", part=part, span=Span.STOP)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from signal import Signals
 from typing import Any
 
 from tests.sweep import checks
 from tests.sweep.cases import STEPS, Case, Moment
-from tests.sweep.processes import Ended, Place, read, train
+from tests.sweep.processes import Interruption, Place, Training, read, train
 
 _ENDLESS = 10**6
 
@@ -21,7 +21,7 @@ _ENDLESS = 10**6
 class Controls:
     """Trainings without a Profiler, by framework and signal."""
 
-    trainings: Mapping[tuple[str, Signals], Ended]
+    trainings: Mapping[tuple[str, Signals], Training]
 
     @classmethod
     def of(cls, cases: Iterable[Case], folder: Path, pool: Executor) -> Controls:
@@ -30,7 +30,7 @@ class Controls:
         futures = {key: pool.submit(_control, folder / f"control-{key[0]}-{key[1].name}", *key) for key in keys}
         return cls({key: future.result() for key, future in futures.items()})
 
-    def for_(self, case: Case) -> Ended:
+    def for_(self, case: Case) -> Training:
         """Return the one for a case."""
         return self.trainings[case.framework, _signal_of_control(case)]
 
@@ -40,9 +40,9 @@ def _signal_of_control(case: Case) -> Signals:
     return Signals.SIGTERM if case.signal is Signals.SIGKILL else case.signal
 
 
-def _control(folder: Path, framework: str, signal: Signals) -> Ended:
-    moment = Moment(after="step", occurrence=STEPS)
-    return train(folder / "training.log", framework=framework, steps=_ENDLESS, signal=signal, moment=moment)
+def _control(folder: Path, framework: str, signal: Signals) -> Training:
+    interruption = Interruption(signal=signal, moment=Moment(after="step", occurrence=STEPS))
+    return train(folder / "training.log", framework=framework, steps=_ENDLESS, interruption=interruption)
 
 
 @dataclass
@@ -55,8 +55,8 @@ class Outcome:
 
     case: Case
     place: Place
-    ended: Ended
-    control: Ended
+    ended: Training
+    control: Training
     left: checks.Files
     faults: list[str] = field(default_factory=list)
 
@@ -85,17 +85,20 @@ def run(batch: Sequence[Case], controls: Controls, folder: Path) -> list[Outcome
     return outcomes
 
 
-def _interrupted(case: Case, control: Ended, folder: Path) -> Outcome:
-    place, moment = Place(folder / f"case-{case.number:03d}"), case.moment
-    if moment.after is None:
-        moment = replace(moment, delay=moment.delay * (control.import_seconds or 0.0))
+def _interrupted(case: Case, control: Training, folder: Path) -> Outcome:
+    place = Place(folder / f"case-{case.number:03d}")
+    interruption = Interruption(
+        signal=case.signal,
+        moment=case.moment,
+        import_seconds=control.seconds("imported")[0],
+        stop_cycles=1 if case.deliver == "immediate" else STEPS // 4 + 1,
+    )
     ended = train(
         place.folder / "training.log",
         framework=case.framework,
         steps=STEPS,
         profiled={place: case.deliver},
-        signal=case.signal,
-        moment=moment,
+        interruption=interruption,
     )
     left = checks.files_of(place)
     faults = [

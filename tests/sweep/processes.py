@@ -16,52 +16,11 @@ from signal import Signals
 from types import MappingProxyType
 from typing import IO, Any
 
-from tests.sweep.cases import Moment
+from tests.sweep.cases import Moment, Span
 
 PROGRAMS = Path(__file__).parent
-PATIENCE = 180.0
+PATIENCE = 240.0
 """Seconds until a process that should have ended is taken for hanging; far more than any of them needs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ended:
-    """What a training left when it ended.
-
-    Attributes:
-        code: Its exit code as `subprocess` has it; None if it did not end by itself.
-        progress: The lines that it reported.
-        import_seconds: How long it took until it had imported its framework; None if it never did.
-    """
-
-    code: int | None
-    progress: tuple[dict[str, Any], ...]
-    import_seconds: float | None
-
-    @property
-    def last(self) -> str:
-        """The last thing that it reported."""
-        return str(self.progress[-1]["at"]) if self.progress else "nothing"
-
-    @property
-    def losses(self) -> list[str]:
-        """The loss of each step, to the last bit."""
-        return [line["loss"] for line in self.lines("step")]
-
-    @property
-    def runs(self) -> set[str]:
-        """The names of the runs that it delivered traces to."""
-        return {Path(line["file"]).parts[0] for line in self.lines("delivered")}
-
-    def in_(self, place: Place) -> Ended:
-        """Return the part of it that ran in a place."""
-        starts = [number for number, line in enumerate(self.progress) if line["at"] == "started"]
-        parts = [self.progress[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
-        mine = [part for part in parts if part[0]["folder"] == str(place.folder)]
-        return replace(self, progress=mine[0] if mine else ())
-
-    def lines(self, at: str) -> list[dict[str, Any]]:
-        """Return the lines of one kind."""
-        return [line for line in self.progress if line["at"] == at]
 
 
 @dataclass(frozen=True)
@@ -81,15 +40,91 @@ class Place:
         return self.folder / "tmp"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What a training has reported, and how it ended.
+
+    Attributes:
+        progress: The lines that it reported, each with the `seconds` since its start.
+        code: Its exit code as `subprocess` has it; None if it has not ended by itself.
+    """
+
+    progress: Sequence[Mapping[str, Any]]
+    code: int | None = None
+
+    @property
+    def last(self) -> str:
+        """The last thing that it reported."""
+        return str(self.progress[-1]["at"]) if self.progress else "nothing"
+
+    @property
+    def losses(self) -> list[str]:
+        """The loss of each step, to the last bit."""
+        return [line["loss"] for line in self.lines("step")]
+
+    @property
+    def runs(self) -> set[str]:
+        """The names of the runs that it delivered traces to."""
+        return {Path(line["file"]).parts[0] for line in self.lines("delivered")}
+
+    def lines(self, at: str) -> list[Mapping[str, Any]]:
+        """Return the lines of one kind."""
+        return [line for line in self.progress if line["at"] == at]
+
+    def seconds(self, at: str) -> list[float]:
+        """Return when the lines of one kind came."""
+        return [line["seconds"] for line in self.lines(at)]
+
+    def in_(self, place: Place) -> Training:
+        """Return the part of it that ran in a place."""
+        starts = [number for number, line in enumerate(self.progress) if line["at"] == "started"]
+        parts = [self.progress[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
+        mine = [part for part in parts if part[0]["folder"] == str(place.folder)]
+        return replace(self, progress=mine[0] if mine else ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interruption:
+    """A signal and its moment.
+
+    Attributes:
+        import_seconds: How long the import of the framework takes.
+        stop_cycles: How many cycles `stop()` has to deliver.
+    """
+
+    signal: Signals
+    moment: Moment
+    import_seconds: float = 0.0
+    stop_cycles: int = 1
+
+    def begins(self, so_far: Training) -> bool:
+        """Say whether the delay begins with the line that was reported last, or with the start."""
+        if self.moment.after is None:
+            return not so_far.progress
+        return so_far.last == self.moment.after and len(so_far.lines(so_far.last)) == self.moment.occurrence + 1
+
+    def delay(self, so_far: Training) -> float:
+        """Return how many seconds it takes from then on."""
+        ends = so_far.seconds("ended cycle")
+        pauses = [end - begin for begin, end in zip(so_far.seconds("ending cycle"), ends, strict=False)]
+        span = {
+            Span.SECOND: lambda: 1.0,
+            Span.IMPORT: lambda: self.import_seconds,
+            Span.CYCLE: lambda: ends[-1] - ends[-2],
+            Span.PAUSE: lambda: pauses[-1],
+            Span.STOP: lambda: pauses[-1] * self.stop_cycles,
+        }
+        return self.moment.part * span[self.moment.span]()
+
+
 def train(
     log: Path,
     *,
     framework: str,
     steps: int,
     profiled: Mapping[Place, str] = MappingProxyType({}),
-    signal: Signals | None = None,
-    moment: Moment | None = None,
-) -> Ended:
+    interruption: Interruption | None = None,
+) -> Training:
     """Run the training program to its end.
 
     Args:
@@ -98,8 +133,7 @@ def train(
         steps: How many steps it trains.
         profiled: Where it trains under a Profiler, one after the other, and how that delivers; without any it trains
             once without one.
-        signal: What it is sent.
-        moment: When it is sent that.
+        interruption: What ends it early.
     """
     command = [sys.executable, str(PROGRAMS / "training_program.py"), "--framework", framework, "--steps", str(steps)]
     for place, deliver in profiled.items():
@@ -110,7 +144,6 @@ def train(
         output = stack.enter_context(log.open("ab"))
         reading, writing = os.pipe()
         lines = stack.enter_context(os.fdopen(reading, "rb"))
-        started = time.monotonic()
         try:
             process = subprocess.Popen(
                 [*command, "--progress", str(writing)],
@@ -122,7 +155,7 @@ def train(
             )
         finally:
             os.close(writing)
-        return _followed(process, lines, started, signal, moment or Moment())
+        return _followed(process, lines, interruption)
 
 
 def read(log: Path, places: Sequence[Place]) -> list[dict[str, Any]]:
@@ -146,25 +179,23 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "TMPDIR": str(temporary)}
 
 
-def _followed(
-    process: subprocess.Popen[bytes], lines: IO[bytes], started: float, signal: Signals | None, moment: Moment
-) -> Ended:
-    """Follow the progress of a training, send the signal at its moment, and wait for the end."""
-    progress: list[dict[str, Any]] = []
-    imported: float | None = None
-    awaited = None if signal is None else moment.after
+def _followed(process: subprocess.Popen[bytes], lines: IO[bytes], interruption: Interruption | None) -> Training:
+    """Follow the progress of a training, interrupt it at the given moment, and wait for its end."""
+    progress: list[Mapping[str, Any]] = []
+    started, so_far = time.monotonic(), Training(progress=progress)
+
+    def interrupt_if_due() -> None:
+        if interruption is not None and interruption.begins(so_far):
+            time.sleep(interruption.delay(so_far))
+            process.send_signal(interruption.signal)  # does nothing if it has ended
+
     with _killed_if_it_hangs(process) as hangs:
-        if signal is not None and awaited is None:
-            _send(process, signal, moment.delay)
+        interrupt_if_due()
         for line in _reported(lines):
-            progress.append(line)
-            if line["at"] == "imported":
-                imported = time.monotonic() - started
-            if signal is not None and line["at"] == awaited and _count(progress, awaited) > moment.occurrence:
-                awaited = None
-                _send(process, signal, moment.delay)
+            progress.append({**line, "seconds": time.monotonic() - started})
+            interrupt_if_due()
         code = process.wait()
-    return Ended(code=None if hangs.is_set() else code, progress=tuple(progress), import_seconds=imported)
+    return Training(progress=progress, code=None if hangs.is_set() else code)
 
 
 @contextmanager
@@ -184,17 +215,8 @@ def _killed_if_it_hangs(process: subprocess.Popen[bytes]) -> Iterator[threading.
         watchdog.cancel()
 
 
-def _count(progress: list[dict[str, Any]], at: str) -> int:
-    return sum(line["at"] == at for line in progress)
-
-
 def _reported(lines: IO[bytes]) -> Iterator[dict[str, Any]]:
     """Yield the lines of progress until the process ends; one that was cut off by the signal is left out."""
     for line in iter(lines.readline, b""):
         if line.endswith(b"\n"):
             yield json.loads(line)
-
-
-def _send(process: subprocess.Popen[bytes], signal: Signals, delay: float) -> None:
-    time.sleep(delay)
-    process.send_signal(signal)  # does nothing if it has ended

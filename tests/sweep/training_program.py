@@ -118,7 +118,6 @@ def _tensorflow() -> Callable[[], Step]:
         weights = [tf.Variable(tf.random.normal(shape, stddev=0.1, seed=1)) for shape in ((16, 32), (32, 4))]
         rows, wanted = tf.random.normal((8, 16), seed=2), tf.random.normal((8, 4), seed=3)
 
-        @tf.function
         def step() -> Any:
             with tf.GradientTape() as tape:
                 loss = tf.reduce_mean((tf.nn.relu(rows @ weights[0]) @ weights[1] - wanted) ** 2)
@@ -126,7 +125,8 @@ def _tensorflow() -> Callable[[], Step]:
                 weight.assign_sub(0.1 * gradient)
             return loss
 
-        return lambda: float(step())
+        compiled = tf.function(step)
+        return lambda: float(compiled())
 
     return model
 
