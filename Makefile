@@ -4,6 +4,7 @@
 #   make demo                     profile a real training in each framework, show what came out, and compare
 #   make test                     lint, types, architecture and all tests
 #   make bench                    compare with the native profilers
+#   make sweep                    send signals to 200 trainings at random moments, and check what they leave
 #   make lint | docs | clean
 #   make editable                 work on the code: install the tree itself instead of the wheel
 #   make demo FRAMEWORKS=torch    only some of the frameworks
@@ -33,7 +34,7 @@ SOURCES := $(shell find unified_profiler backends -name __pycache__ -prune -o -p
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint docs clean editable browser java
+.PHONY: help demo test bench sweep lint docs clean editable browser java
 .DELETE_ON_ERROR:
 
 help:
@@ -47,6 +48,9 @@ test: lint $(INSTALLED) $(TEST_TOOLS) browser java
 
 bench: $(INSTALLED) $(BENCH_TOOLS)
 	$(BIN)/python -m benchmarks
+
+sweep: $(INSTALLED)
+	$(BIN)/python -m tests.sweep
 
 lint: $(ENVIRONMENT)
 	$(BIN)/ruff check .

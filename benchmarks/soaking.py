@@ -1,7 +1,7 @@
-"""Long trainings: what the last of a thousand cycles costs against the first ones, and what piles up meanwhile.
+"""Long trainings: what the last of a thousand cycles costs against the first ones, and what has piled up by then.
 
-A million steps without a framework show what the Profiler itself does; fifty thousand of torch show it together with a
-native profiler. Each is a process of its own.
+A million steps without a framework show what the Profiler itself does, fifty thousand of torch what it does together
+with a native profiler. Each training is a process of its own.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ import unified_profiler as up
 from benchmarks.figures import Figure, seconds
 
 CYCLES = 1000
-STEPS_OF_A_CYCLE = {"fake": 1000, "torch": 50}
+STEPS = {"fake": 1000, "torch": 50}
+"""Steps of a cycle."""
+THIRD = CYCLES // 3
 EARLY, LATE = slice(5, 25), slice(-20, None)
-"""Cycles whose pauses are compared: the first few, which load and fill things, are none of them."""
+"""Cycles that are compared. The first few, which load and fill things, are none of them."""
 
 
 def measure() -> list[Figure]:
@@ -33,55 +35,46 @@ def measure() -> list[Figure]:
 
 
 def _without_framework(found: dict[str, Any]) -> list[Figure]:
-    early, late = (statistics.median(found["pauses"][part]) for part in (EARLY, LATE))
-    memory, files = found["memory"], found["files"]
-    steps = CYCLES * STEPS_OF_A_CYCLE["fake"]
+    files, length = found["files"], f"{CYCLES * STEPS['fake']} steps in {CYCLES} cycles"
+    per_cycle = sum(files.values()) / CYCLES / 1e3
+    hundredth, last = slice(100, 101), slice(-1, None)
     return [
-        _ratio("pause at the end of a cycle", early, late, 1e3, "ms", at_most=1.2),
-        _ratio("memory at the end / after 100 cycles", memory[100], memory[-1], 1e-6, "MB", at_most=1.2),
-        Figure(name="manifest.json", value=files["manifest.json"] / 1e3, unit="kB", at_most=100),
-        Figure(
-            name="files of the run, per cycle",
-            value=sum(files.values()) / CYCLES / 1e3,
-            unit="kB",
-            note=f"{len(files)} files",
-        ),
-        Figure(
-            name="processor time of stop()",
-            value=found["stop"],
-            unit="s",
-            at_most=1.0,
-            note=f"after {steps} steps in {CYCLES} cycles",
-        ),
+        _ratio("soak: pause of the last 20 cycles / of 20 early ones", found["pauses"], EARLY, LATE, "ms", at_most=1.2),
+        _ratio("soak: its processor time", found["busy"], EARLY, LATE, "ms", at_most=1.2),
+        _ratio("soak: memory at the end / after 100 cycles", found["memory"], hundredth, last, "MB", at_most=1.2),
+        Figure(name="soak: manifest.json", value=files["manifest.json"] / 1e3, unit="kB", at_most=10, note=length),
+        Figure(name="soak: files, per cycle", value=per_cycle, unit="kB", note=f"{len(files)} files"),
+        Figure(name="soak: processor time of stop()", value=found["stop"] * 1e3, unit="ms", at_most=100, note=length),
     ]
 
 
 def _with_torch(found: dict[str, Any]) -> list[Figure]:
     """Set the last third of the training against the first."""
-    third = CYCLES // 3
-
-    def ratio(name: str, key: str, factor: float, unit: str, *, at_most: float) -> Figure:
-        first, last = (statistics.median(found[key][part]) for part in (slice(5, third), slice(-third, None)))
-        return _ratio(f"torch: {name}, last third / first", first, last, factor, unit, at_most=at_most)
-
+    first, last = slice(5, THIRD), slice(-THIRD, None)
     return [
-        ratio("memory", "memory", 1e-6, "MB", at_most=1.1),
-        ratio("open descriptors", "descriptors", 1, "", at_most=1.0),
-        ratio("threads", "threads", 1, "", at_most=1.0),
+        _ratio("soak, torch: memory, last third / first", found["memory"], first, last, "MB", at_most=1.1),
+        _ratio("soak, torch: open descriptors", found["descriptors"], first, last, "", at_most=1.0),
+        _ratio("soak, torch: threads", found["threads"], first, last, "", at_most=1.0),
+        _ratio("soak, torch: pause", found["pauses"], first, last, "ms"),
     ]
 
 
-def _ratio(name: str, early: float, late: float, factor: float, unit: str, *, at_most: float) -> Figure:
-    note = f"{early * factor:.4g} {unit}".strip() + f", then {late * factor:.4g} {unit}".rstrip()
-    return Figure(name=name, value=late / early, unit="x", at_most=at_most, note=note)
+def _ratio(
+    name: str, values: list[float], early: slice, late: slice, unit: str, *, at_most: float | None = None
+) -> Figure:
+    """Compare the medians of two parts of what was measured cycle by cycle."""
+    before, after = (statistics.median(values[part]) for part in (early, late))
+    factor = {"ms": 1e3, "MB": 1e-6, "": 1.0}[unit]
+    note = f"{before * factor:.4g} {unit}, then {after * factor:.4g} {unit}".replace(" ,", ",").rstrip()
+    return Figure(name=name, value=after / before, unit="x", at_most=at_most, note=note)
 
 
 def fake(folder: Path) -> dict[str, Any]:
-    """Train without a framework: the backend records what it is told."""
+    """Train without a framework, with a backend that records what it is told."""
     from unified_profiler.testing import FakeBackend
 
     backend = FakeBackend()
-    return _soaked(folder, lambda: backend.op("work"), steps=STEPS_OF_A_CYCLE["fake"], backend=backend)
+    return _soaked(folder, lambda: backend.op("work"), steps=STEPS["fake"], backend=backend)
 
 
 def torch(folder: Path) -> dict[str, Any]:
@@ -90,14 +83,13 @@ def torch(folder: Path) -> dict[str, Any]:
 
     framework.set_num_threads(1)
     model, rows = framework.nn.Linear(16, 16), framework.randn(4, 16)
-    return _soaked(folder, lambda: model(rows).sum().backward(), steps=STEPS_OF_A_CYCLE["torch"], backend="torch")
+    return _soaked(folder, lambda: model(rows).sum().backward(), steps=STEPS["torch"], backend="torch")
 
 
 def _soaked(folder: Path, work: Callable[[], object], *, steps: int, **options: Any) -> dict[str, Any]:
-    """Train through all cycles and return pauses and, at the end of each cycle, what the process holds."""
+    """Train through all cycles; return the pauses at their ends and what the process held after each of them."""
+    cycles: list[dict[str, float]] = []
     plan = up.schedule(wait=steps - 5, warmup=2, active=3)
-    process = psutil.Process()
-    pauses, memory, descriptors, threads = list[float](), list[int](), list[int](), list[int]()
     profiler = up.Profiler(schedule=plan, output_dir=folder, strict=True, **options)
     profiler.start()
     for _ in range(CYCLES):
@@ -105,29 +97,35 @@ def _soaked(folder: Path, work: Callable[[], object], *, steps: int, **options: 
             work()
             profiler.step()
         work()
-        pauses.append(seconds(profiler.step))
-        memory.append(process.memory_info().rss)
-        descriptors.append(process.num_fds())
-        threads.append(process.num_threads())
-    before = time.process_time()
+        busy = time.process_time()
+        cycles.append({"pauses": seconds(profiler.step), "busy": time.process_time() - busy, **_held()})
+    busy = time.process_time()
     profiler.stop()
-    return {
-        "pauses": pauses,
-        "memory": memory,
-        "descriptors": descriptors,
-        "threads": threads,
-        "stop": time.process_time() - before,
-        "files": _sizes(folder),
-    }
+    stop = time.process_time() - busy
+    columns = {name: [cycle[name] for cycle in cycles] for name in cycles[0]}
+    files = {path.name: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+    return {**columns, "stop": stop, "files": files}
 
 
-def _sizes(folder: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+def _held() -> dict[str, float]:
+    process = psutil.Process()
+    with process.oneshot():
+        return {
+            "memory": process.memory_info().rss,
+            "descriptors": process.num_fds(),
+            "threads": process.num_threads(),
+        }
 
 
 def _in_a_process(way: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.soaking", way]
-    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    """Run a training. Kineto writes two lines per cycle to stderr, which are shown only if it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.soaking", way], check=False, capture_output=True, text=True
+    )
+    if done.returncode:
+        sys.stderr.write(done.stderr)
+        done.check_returncode()
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
