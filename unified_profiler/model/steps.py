@@ -76,7 +76,8 @@ class StepFile:
         Raises:
             OSError: They cannot be written; the file is as it was, and the next call tries again.
         """
-        self._writer.write_batch(_encoded(steps))
+        if len(steps) or not self._size:  # a first batch without steps makes the file a readable one
+            self._writer.write_batch(_encoded(steps))
         content = self._waiting.getvalue()
         with self._path.open("ab") as file:
             file.truncate(self._size)  # what a failed try left behind
