@@ -5,6 +5,7 @@
 #   make test                     lint, types, architecture and all tests
 #   make bench                    compare with the native profilers
 #   make fuzz                     read 20000 damaged files of every format; FUZZ_COUNT=500 FORMATS=kineto,xplane for less
+#   make sweep                    send signals to 200 trainings at random moments, and check what they leave
 #   make lint | docs | clean
 #   make editable                 work on the code: install the tree itself instead of the wheel
 #   make demo FRAMEWORKS=torch    only some of the frameworks
@@ -36,7 +37,7 @@ SOURCES := $(shell find unified_profiler backends -name __pycache__ -prune -o -p
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench fuzz lint docs clean editable browser java
+.PHONY: help demo test bench fuzz sweep lint docs clean editable browser java
 .DELETE_ON_ERROR:
 
 help:
@@ -53,6 +54,9 @@ bench: $(INSTALLED) $(BENCH_TOOLS)
 
 fuzz: $(INSTALLED)
 	$(BIN)/python -m tests.fuzz --count $(FUZZ_COUNT) $(addprefix --format ,$(subst $(comma),$(space),$(FORMATS)))
+
+sweep: $(INSTALLED)
+	$(BIN)/python -m tests.sweep
 
 lint: $(ENVIRONMENT)
 	$(BIN)/ruff check .

@@ -22,6 +22,7 @@ ALL = (
     "sampling",
     "normalising",
     "pausing",
+    "soaking",
     "reporting",
     "comparing",
     "many_ranks",

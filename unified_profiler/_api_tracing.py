@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 
@@ -61,7 +62,8 @@ class ApiTracing:
             return
         with self._faults.guard("profiler", "trace API calls", cycle=cycle):
             self.check(backends)  # frameworks may have been imported since the start
-        self._tracer = Tracer(self._options, clock=self._clock, on_full=self._on_full)
+        on_error = functools.partial(self._faults.report, "profiler", "find the paths of modules", cycle=cycle)
+        self._tracer = Tracer(self._options, clock=self._clock, on_full=self._on_full, on_error=on_error)
         for backend in backends:
             with self._faults.guard(backend.name, "trace API calls", cycle=cycle):
                 surface = _surface(backend)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import platform
 import socket
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -21,6 +19,7 @@ from unified_profiler._finishing import EndedCycle, finish
 from unified_profiler._pending import cycle_name, is_pending, load, put_away
 from unified_profiler._scratch import Scratch
 from unified_profiler._version import __version__
+from unified_profiler.capture.host import command_line, processor_name
 from unified_profiler.capture.job import Job, this_job, this_machine
 from unified_profiler.capture.steps import StepLog
 from unified_profiler.capture.window import Window
@@ -232,8 +231,9 @@ class Delivery:
             pid=os.getpid(),
             python=platform.python_version(),
             platform=platform.platform(),
-            command=tuple(sys.argv),
-            settings=json.loads(self._settings.model_dump_json(fallback=repr)),
+            processor=processor_name(),
+            command=command_line() if self._settings.record_command else (),
+            settings=self._settings.recorded(),
             started_ns=self._started_ns,
             ended_ns=self._ended_ns,
             step_count=len(steps),

@@ -16,6 +16,7 @@ from unified_profiler.capture.regions import RegionLog
 from unified_profiler.capture.steps import StepLog
 from unified_profiler.capture.window import Step, Window
 from unified_profiler.config import Settings
+from unified_profiler.model.text import storable
 from unified_profiler.spi import Backend
 
 _NOTHING_IMPORTED = (
@@ -46,7 +47,7 @@ class Execution:
         steps: StepLog,
         on_full: Callable[[bool], None] | None = None,
     ) -> None:
-        self.regions = RegionLog(clock)
+        self.regions = RegionLog(clock, faults)
         self.cycle_count = 0
         self.busy = False
         self._settings = settings
@@ -165,7 +166,7 @@ class Execution:
             start_ns=self._start_ns,
             end_ns=now,
             tid=thread.native_id or 0,
-            thread=thread.name,
+            thread=storable(thread.name),
             steps=tuple(self._window_steps(now if step_open else None)),
             regions=tuple(self.regions.end_window(now)),
             calls=self._api.take(self._start_ns, now),

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from unified_profiler.masking import mask_message
+from unified_profiler.model.plain import text_of
 from unified_profiler.model.records import Failure
 from unified_profiler.model.text import storable
 
@@ -54,7 +56,7 @@ class FaultLog:
         self, source: str, action: str, error: Exception, *, cycle: int | None = None, step: int | None = None
     ) -> None:
         """Keep a failure, and log it the first time it happens."""
-        text = _text_of(error)
+        text = storable(f"{type(error).__name__}: {mask_message(text_of(error))}")
         self._keep(Failure(source=source, action=action, error=text, cycle=cycle, step=step))
         self._pending = self._pending or error
         if (source, action, text) in self._logged or self._strict or len(self._logged) >= _MOST_FAILURES:
@@ -85,12 +87,3 @@ class FaultLog:
             return
         self._last = self._places[key] = len(self.failures)
         self.failures.append(failure)
-
-
-def _text_of(error: Exception) -> str:
-    """Return the type and the text of an exception, whose own text may fail."""
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001  a class of the user's
-        text = "its text cannot be had"
-    return storable(f"{type(error).__name__}: {text}")

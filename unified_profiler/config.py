@@ -6,17 +6,19 @@ can set, comes next.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from unified_profiler.errors import ConfigurationError
+from unified_profiler.keywords import did_you_mean
+from unified_profiler.masking import mask_text, mask_values
+from unified_profiler.model.plain import plain
 from unified_profiler.schedule import Schedule
 from unified_profiler.spi import RecordOptions
 
@@ -86,6 +88,8 @@ class Settings(BaseModel):
     hardware_hz: float = Field(default=10.0, ge=0, le=1000, allow_inf_nan=False)
     """How often a second CPU, memory, traffic and GPUs are read while recording; 0 for never."""
     keep_native: bool = False
+    record_command: bool = True
+    """Whether the command line is written into the run, with the secrets in it masked."""
     deliver: Literal["immediate", "deferred"] = "immediate"
     """Whether a trace is made at the end of its cycle, or of all cycles at the end of the run."""
     strict: bool = False
@@ -102,6 +106,12 @@ class Settings(BaseModel):
     def _on_or_off(cls, value: Any) -> Any:
         return {True: {}, False: None}[value] if isinstance(value, bool) else value
 
+    def recorded(self) -> dict[str, Any]:
+        """Return the settings as plain data with secrets masked, as they are written into a run."""
+        native = {"native_options": self.native_options}  # of any kind: pydantic may not be able to dump them
+        values: dict[str, Any] = mask_values(plain(self.model_dump(exclude=set(native)) | native))
+        return values
+
     @property
     def record_options(self) -> RecordOptions:
         """What recorders need to know of these settings."""
@@ -113,6 +123,12 @@ class Settings(BaseModel):
             keep_native=self.keep_native,
             native_options=self.native_options,
         )
+
+
+_PARTS: dict[str, Collection[str]] = {"api": ApiOptions.model_fields, "schedule": Schedule.__dataclass_fields__}
+"""Options that have options of their own."""
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+"""What pydantic calls names that do not exist."""
 
 
 def resolve(
@@ -152,17 +168,17 @@ def _merged(base: dict[str, Any], source: tuple[str, Mapping[str, Any]]) -> dict
 def _validated(where: str, values: dict[str, Any]) -> Settings:
     unknown = [key for key in values if key not in Settings.model_fields]
     if unknown:
-        near = difflib.get_close_matches(unknown[0], Settings.model_fields, n=1)
-        suggestion = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(unknown[0], Settings.model_fields)
         options = ", ".join(Settings.model_fields)
-        msg = f"{where} has an unknown option {unknown[0]!r}.{suggestion} Options are: {options}."
+        msg = f"{where} has an unknown option {unknown[0]!r}.{hint} Options are: {options}."
         raise ConfigurationError(msg)
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = min(error.errors(), key=lambda each: each["type"] not in _UNKNOWN)  # a misspelt one may be missing, too
         name = ".".join(str(part) for part in first["loc"][:2])
-        msg = f"{where}: option {name!r} is wrong. {first['msg']}; found {first['input']!r}."
+        hint = did_you_mean(first["loc"][-1], _PARTS.get(str(first["loc"][0]), ())) if first["type"] in _UNKNOWN else ""
+        msg = f"{where}: option {name!r} is wrong. {first['msg']}; found {mask_text(repr(first['input']))}.{hint}"
         raise ConfigurationError(msg) from error
 
 
@@ -183,10 +199,11 @@ def _from_options(environ: Mapping[str, str]) -> dict[str, Any]:
     try:
         values = json.loads(text)
     except json.JSONDecodeError as error:
-        msg = f"{OPTIONS_VARIABLE} must be a JSON object such as '{{\"record_shapes\": true}}'; found {text!r}: {error}"
+        found = mask_text(repr(text))
+        msg = f"{OPTIONS_VARIABLE} must be a JSON object such as '{{\"record_shapes\": true}}'; found {found}: {error}"
         raise ConfigurationError(msg) from error
     if not isinstance(values, dict):
-        msg = f"{OPTIONS_VARIABLE} must be a JSON object; found {text!r}."
+        msg = f"{OPTIONS_VARIABLE} must be a JSON object; found {mask_text(repr(text))}."
         raise ConfigurationError(msg)
     return _from_mindspore_words(values)
 
@@ -207,9 +224,16 @@ def _from_mindspore_words(values: dict[str, Any]) -> dict[str, Any]:
 def _from_file(directory: Path) -> tuple[str, dict[str, Any]]:
     for folder in (directory, *directory.parents):
         file = folder / "pyproject.toml"
-        if file.is_file():
+        if _is_there(file):
             return f"{file} [tool.{TABLE}]", _table(file)
     return "pyproject.toml", {}
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except OSError:  # in a directory that may not be entered
+        return False
 
 
 def _table(file: Path) -> dict[str, Any]:

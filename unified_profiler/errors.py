@@ -2,6 +2,7 @@
 
 UnifiedProfilerError
 ├── ConfigurationError            an option, a variable or a settings file is wrong
+│   ├── ArgumentError             a call with a keyword that does not exist, or a value of the wrong type
 │   ├── ScheduleError             a schedule that cannot be followed
 │   ├── UnknownBackendError       no backend of that name
 │   └── OutputDirectoryError      the run cannot be written there
@@ -27,6 +28,10 @@ class UnifiedProfilerError(Exception):
 
 class ConfigurationError(UnifiedProfilerError, ValueError):
     """An option, an environment variable or a settings file holds a wrong value."""
+
+
+class ArgumentError(ConfigurationError, TypeError):
+    """A call with a keyword that does not exist, or with a value of the wrong type: what Python calls a TypeError."""
 
 
 class ScheduleError(ConfigurationError):

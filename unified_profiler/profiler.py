@@ -20,10 +20,11 @@ from unified_profiler._delivery import Delivery, Handler
 from unified_profiler._execution import Execution
 from unified_profiler._faults import FaultLog
 from unified_profiler._machine import OUTSIDE, transition
-from unified_profiler.capture.regions import NO_REGION, Region
+from unified_profiler.capture.regions import NO_REGION, Region, refuse_name
 from unified_profiler.capture.steps import StepLog
 from unified_profiler.config import resolve
-from unified_profiler.errors import ConfigurationError, UsageError
+from unified_profiler.errors import ArgumentError, ConfigurationError, UsageError
+from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.records import Failure, StepSignal
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
@@ -41,6 +42,7 @@ _NO_STEP = (
 )
 
 
+@checked_keywords
 class Profiler:
     """Records steps, regions and, through the native profilers, every framework in the process.
 
@@ -63,6 +65,7 @@ class Profiler:
         hardware_hz: How often a second CPU, memory, traffic of disks and network, and GPUs are read while recording;
             10 if not given, 0 for never.
         keep_native: Keep the native profilers' own files in the run directory.
+        record_command: False writes no command line into the run; else it is written with the secrets in it masked.
         deliver: "immediate" makes the trace of a cycle, and calls the handlers, when the cycle ends; "deferred" leaves
             that to `stop()`, so that the training waits for the native profiler only, or, should the process not come
             to it, to the first `read` of the run.
@@ -91,6 +94,7 @@ class Profiler:
         operators: bool | None = None,
         hardware_hz: float | None = None,
         keep_native: bool | None = None,
+        record_command: bool | None = None,
         deliver: Literal["immediate", "deferred"] | None = None,
         native_options: Mapping[str, Any] | None = None,
         strict: bool | None = None,
@@ -110,6 +114,7 @@ class Profiler:
                 "operators": operators,
                 "hardware_hz": hardware_hz,
                 "keep_native": keep_native,
+                "record_command": record_command,
                 "deliver": deliver,
                 "native_options": native_options,
                 "strict": strict,
@@ -270,12 +275,23 @@ class Profiler:
 
         Args:
             name: What the span is called.
-            meta: Anything worth keeping with it; stored as JSON.
+            meta: Anything worth keeping with it; stored as JSON, with the text of whatever JSON cannot hold.
+
+        Raises:
+            ArgumentError: The name is not a str.
         """
+        if not isinstance(name, str):
+            refuse_name("region", name)
         return Region(self._execution.regions, name, meta) if self._on else NO_REGION
 
     def region_begin(self, name: str, meta: Any = None) -> None:
-        """Begin a span that is not lexical; `region_end(name)` ends it."""
+        """Begin a span that is not lexical; `region_end(name)` ends it.
+
+        Raises:
+            ArgumentError: The name is not a str.
+        """
+        if not isinstance(name, str):
+            refuse_name("region_begin", name)
         if self._on:
             self._begun.append(Region(self._execution.regions, name, meta).__enter__())
 
@@ -283,8 +299,11 @@ class Profiler:
         """End the span of that name that was begun last.
 
         Raises:
+            ArgumentError: The name is not a str.
             UsageError: No span of that name is open.
         """
+        if not isinstance(name, str):
+            refuse_name("region_end", name)
         if not self._on:
             return
         for region in reversed(self._begun):
@@ -297,8 +316,16 @@ class Profiler:
         raise UsageError(msg)
 
     def add_trace(self, trace: Trace) -> None:
-        """Put a trace recorded elsewhere into this run, as its next cycle: it is written and handlers are called."""
-        self._delivery.adopt(trace, cycle=self._execution.cycle_count)
+        """Put a trace recorded elsewhere into this run, as its next cycle: it is written and handlers are called.
+
+        Raises:
+            ArgumentError: It is not a Trace.
+        """
+        if not isinstance(trace, Trace):
+            msg = f"add_trace(...) takes a Trace, such as one of `read(path).traces`; found {type(trace).__name__}."
+            raise ArgumentError(msg)
+        with self._faults.guard("profiler", "add a trace"):
+            self._delivery.adopt(trace, cycle=self._execution.cycle_count)
         self._execution.cycle_count += 1
         self._delivery.close(self._steps)
         self._faults.raise_if_strict()

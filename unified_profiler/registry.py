@@ -6,7 +6,6 @@ First-party backends stand in a table, so that they work from a bare clone; the 
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import logging
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 
 from unified_profiler.errors import BackendError, ConfigurationError, FrameworkNotInstalledError, UnknownBackendError
+from unified_profiler.keywords import did_you_mean
 from unified_profiler.spi import Backend
 
 GROUP = "unified_profiler.backends"
@@ -70,9 +70,8 @@ def get(name: str) -> Backend:
     """
     entries = {entry.name: entry for entry in known()}
     if name not in entries:
-        near = difflib.get_close_matches(name, entries, n=1)
-        suggestion = f" Did you mean {near[0]!r}?" if near else ""
-        msg = f"There is no backend {name!r}.{suggestion} Known backends: {', '.join(entries) or 'none'}."
+        hint = did_you_mean(name, entries)
+        msg = f"There is no backend {name!r}.{hint} Known backends: {', '.join(entries) or 'none'}."
         raise UnknownBackendError(msg)
     return _load(entries[name])
 

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from unified_profiler.errors import ScheduleError
+from unified_profiler.keywords import checked_keywords
 
 FOREVER = 1 << 62
 """More steps than any training makes."""
@@ -43,6 +44,7 @@ class Plan(Protocol):
         ...
 
 
+@checked_keywords
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
     """Cycles of wait, warmup and active steps, as in `torch.profiler.schedule`.
@@ -125,7 +127,7 @@ class CustomPlan:
         phase = self.phase_of(step)
         if not isinstance(phase, Phase):
             msg = (
-                f"A schedule function must return a unified_profiler.Phase, but for step {step} it returned "
+                f"A schedule function must return a unified_profiler.Phase, but it returned "
                 f"{phase!r}. Return Phase.IDLE, Phase.WARMUP or Phase.RECORD."
             )
             raise ScheduleError(msg)
@@ -136,6 +138,7 @@ class CustomPlan:
         return 0
 
 
+@checked_keywords
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Schedule:

@@ -6,9 +6,11 @@ import os
 from collections.abc import Sequence
 
 from unified_profiler._delivery import Handler
+from unified_profiler.keywords import checked_keywords
 from unified_profiler.profiler import Profiler
 
 
+@checked_keywords
 def trace_api(
     *,
     inside: bool = False,

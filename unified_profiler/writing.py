@@ -10,6 +10,7 @@ from types import MappingProxyType
 from unified_profiler.engine import Source
 from unified_profiler.export import EXPORTERS, suffix_of, writing_to
 from unified_profiler.export import write as export
+from unified_profiler.keywords import checked_keywords
 from unified_profiler.report.markdown import write_markdown
 from unified_profiler.report.page import write_page
 
@@ -17,6 +18,7 @@ REPORTS: Mapping[str, Callable[[Source, Path], None]] = MappingProxyType({".html
 """What writes the reports of each suffix."""
 
 
+@checked_keywords
 def write(trace: Source, path: str | os.PathLike[str]) -> Path:
     """Write a trace or a run to a file whose suffix says the format.
 

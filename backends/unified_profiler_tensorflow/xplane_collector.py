@@ -16,6 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from unified_profiler.errors import BackendBusyError, BackendError, NativeProfilerError
+from unified_profiler.model.text import storable
 from unified_profiler.spi import RecordOptions
 from unified_profiler_tensorflow.protobuf import DAMAGED, message_classes
 
@@ -171,7 +172,7 @@ def python_threads() -> dict[int, tuple[int, str]]:
     this is how to tell the lines of several Python threads apart. Where TensorFlow hashes otherwise, no line matches.
     """
     threads = [thread for thread in threading.enumerate() if thread.ident is not None]
-    return {_line_id(thread.ident or 0): (thread.native_id or 0, thread.name) for thread in threads}
+    return {_line_id(thread.ident or 0): (thread.native_id or 0, storable(thread.name)) for thread in threads}
 
 
 def _line_id(handle: int) -> int:

@@ -1,11 +1,11 @@
 """TorchRecorder: drives torch.profiler through one cycle and leaves a Kineto trace.
 
-torch allows one profiler at a time in a process; one that is already active is somebody else's and is not touched.
+torch allows one profiler at a time in a process; one that is already active is somebody else's and is not touched, and
+one that begins while this one records takes its place (see `native`).
 """
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.autograd.profiler
 import torch.profiler
 
-from unified_profiler.errors import BackendBusyError, NativeProfilerError, UsageError
+from unified_profiler.errors import BackendError, NativeProfilerError, UsageError
 from unified_profiler.spi import NativeCapture, RecordOptions
+from unified_profiler_torch.native import NativeSession, end_left_behind
+from unified_profiler_torch.native_state import refuse_within_backward
 
 TRACE_NAME = "torch.pt.trace.json"
 """Name of the trace in the work directory; TensorBoard looks for this ending."""
@@ -48,22 +49,20 @@ class TorchRecorder:
         self._options = options
         self._workdir = workdir
         self._state = _State.NEW
-        self._profile: Any = None
+        self._session = NativeSession(self._arguments())
         self._step: Any = None
 
     def arm(self) -> None:
         """Prepare the native profiler.
 
         Raises:
-            BackendBusyError: A torch profiler is active already.
+            BackendBusyError: A torch profiler is active already, or warming up.
             NativeProfilerError: torch refused.
         """
         self._expect(_State.NEW, "arm")
-        _refuse_if_busy()
-        _refuse_within_backward()
+        refuse_within_backward("begin to record")
         with _native("prepare"):
-            self._profile = torch.profiler.profile(**self._arguments())
-            self._profile.prepare_trace()
+            self._session.prepare()
         self._state = _State.ARMED
 
     def start(self) -> None:
@@ -74,14 +73,14 @@ class TorchRecorder:
             NativeProfilerError: torch refused.
         """
         self._expect(_State.ARMED, "start")
-        _refuse_if_busy()
-        _refuse_within_backward()
-        self._state = _State.RECORDING
+        refuse_within_backward("begin to record")
         with _native("start"):
-            self._profile.start_trace()
+            self._session.start()
+        self._state = _State.RECORDING
 
     def mark_step(self, step: int) -> None:
         """Annotate the step in the native trace, if that is kept: other tools look for it."""
+        end_left_behind()
         if self._state is not _State.RECORDING or not self._options.keep_native:
             return
         self._close_step()
@@ -95,18 +94,19 @@ class TorchRecorder:
         """End recording and save the trace.
 
         Raises:
-            NativeProfilerError: torch failed, or the trace could not be written.
+            BackendBusyError: Another torch profiler began while this one recorded.
+            NativeProfilerError: Recording was started on another thread or stopped by somebody else, torch failed, or
+                the trace could not be written.
         """
         self._expect(_State.RECORDING, "stop")
         stop_ns = time.time_ns()
         with _native("stop"):
             self._close_step()
-            _end_open_ranges()
-            self._profile.stop_trace()
+            results = self._session.stop()
             self._state = _State.DONE
         path = self._workdir / TRACE_NAME
         with _native("save"):
-            self._profile.profiler.kineto_results.save(str(path))
+            results.save(str(path))
             if not path.is_file():
                 msg = f"Kineto wrote no file to {path}"
                 raise OSError(msg)
@@ -117,23 +117,15 @@ class TorchRecorder:
         )
 
     def discard(self) -> None:
-        """Let go of everything; the native profiler is free afterwards."""
-        state, self._state = self._state, _State.DONE
+        """Let go of everything; the native profiler is free afterwards, or as soon as the thread that started it acts.
+
+        A recording that was started on another thread goes on there, unseen, until that thread takes an optimizer step,
+        records again or ends.
+        """
+        self._state = _State.DONE
         with suppress(Exception):
             self._close_step()
-        if state is _State.RECORDING:
-            with suppress(Exception):
-                _end_open_ranges()
-        with suppress(Exception):
-            if state is _State.ARMED and not _is_busy():
-                self._profile.start_trace()  # the only way out of warm-up that torch has
-                self._profile.stop_trace()
-            elif state is _State.RECORDING:
-                self._profile.stop_trace()
-        with suppress(Exception):
-            if state is _State.RECORDING and _is_busy():  # what stop_trace comes down to, where itself it fails
-                self._profile.profiler.__exit__(None, None, None)
-        self._profile = None
+        self._session.discard()
 
     def _arguments(self) -> dict[str, Any]:
         options = self._options
@@ -167,47 +159,12 @@ def _trace_only() -> Any:
         return None
 
 
-def _is_busy() -> bool:
-    elsewhere = getattr(torch.autograd.profiler, "_is_profiler_enabled", False)  # on any thread
-    return bool(elsewhere or torch.autograd._profiler_enabled())
-
-
-def _refuse_if_busy() -> None:
-    if _is_busy():
-        msg = (
-            "A torch profiler is already active in this process, and torch allows one at a time. Stop it before this "
-            "one records, or leave torch out with `backend=`."
-        )
-        raise BackendBusyError(msg)
-
-
-def _end_open_ranges() -> None:
-    """End the `record_function` ranges that are still open, such as the optimizer's when a hook of it ends a step.
-
-    A range that is open when recording ends keeps a pointer into the memory of this recording. If it ends during the
-    next one, torch writes through that pointer, and the process dies sooner or later. Ended here it is left alone by
-    torch when its own end comes.
-    """
-    kind = torch.autograd.profiler.record_function
-    for found in gc.get_referrers(kind):
-        if isinstance(found, kind) and found.record is not None:
-            torch.ops.profiler._record_function_exit._RecordFunction(found.record)
-
-
-def _refuse_within_backward() -> None:
-    """The autograd engine puts back at its end what it found at its beginning: the profiler would be on for ever."""
-    if getattr(torch._C, "_current_graph_task_id", lambda: -1)() != -1:
-        msg = (
-            "torch's profiler cannot begin to record within a backward pass. Call `step()` after it, not in a hook "
-            "that autograd calls."
-        )
-        raise NativeProfilerError(msg)
-
-
 @contextmanager
 def _native(verb: str) -> Iterator[None]:
     try:
         yield
+    except BackendError:
+        raise
     except Exception as error:
         msg = f"torch.profiler failed to {verb}: {type(error).__name__}: {error}"
         raise NativeProfilerError(msg) from error

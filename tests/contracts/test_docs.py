@@ -26,17 +26,22 @@ COMMAND = re.compile(r"^(?:.*-m unified_profiler|unified-profiler) ([a-z]+)\b(.*
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 
-def options_of_commands() -> dict[str, set[str]]:
+def options_of_commands(*, negated: bool = False) -> dict[str, set[str]]:
     commands = typer.main.get_group(app).commands
     return {
-        name: {option for p in command.params for option in p.opts if option.startswith("-")}
+        name: {
+            option
+            for p in command.params
+            for option in (*p.opts, *(p.secondary_opts if negated else ()))
+            if option.startswith("-")
+        }
         for name, command in commands.items()
     }
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_options_on_a_page_exist(name: str) -> None:
-    known = options_of_commands()
+    known = options_of_commands(negated=True)
     for command, rest in COMMAND.findall((ROOT / name).read_text()):
         used = set(re.findall(r"(?<=\s)--?[a-z][a-z-]*", rest.partition(" -- ")[0]))
         assert used <= known[command], f"{name}: {command} has no {used - known[command]}"

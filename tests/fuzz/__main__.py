@@ -54,7 +54,8 @@ def _show(names: Sequence[str], number: int, keep: Path | None) -> int:
 
 
 def _fuzz(names: Sequence[str], numbers: range, workers: int) -> int:
-    counts, seconds = Counter[tuple[str, str]](), Counter[str]()
+    counts = Counter[tuple[str, str]]()
+    seconds: dict[str, float] = defaultdict(float)
     findings: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     tasks = ((name, number) for name in names for number in numbers)
     for done, ((name, number), outcome) in enumerate(judged(tasks, workers=workers), start=1):

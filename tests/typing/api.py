@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import unified_profiler as up
-from unified_profiler.errors import BackendError, QueryError
+from unified_profiler.errors import ArgumentError, BackendError, QueryError
 
 
 def say(trace: up.Trace) -> None:
@@ -36,6 +36,7 @@ with up.Profiler(
     operators=True,
     hardware_hz=20,
     keep_native=False,
+    record_command=False,
     deliver="deferred",
     native_options={"torch": {"acc_events": True}},
     strict=False,
@@ -78,6 +79,17 @@ code: int = judged.verdict.exit_code
 reasons: list[str] = [judgement.reason.text for judgement in judged.judgements]
 mapped: up.Run = up.with_op_map(run, Path("map.toml"))
 written: Path = up.write(trace, "trace.json.gz")
+
+try:  # misspelt keywords are errors for type checkers, too: an ignored error that is none is one itself
+    up.Profiler(record_shape=True)  # type: ignore[call-arg]
+    up.schedule(wait=1, warmpu=1, active=1)  # type: ignore[call-arg]
+    up.Schedule(wait=1, warmpu=1, active=1)  # type: ignore[call-arg]
+    up.trace_api(inclde="torch.*")  # type: ignore[call-arg]
+    up.op_table(trace, sort="self_ns")  # type: ignore[call-arg]
+    up.gate(run, run, max_regresion="5%")  # type: ignore[call-arg]
+except ArgumentError as mistake:
+    wrong_call: TypeError = mistake
+    wrong_value: ValueError = mistake
 
 with up.SparkEngine("spark://10.0.0.5:7077") as engine:
     elsewhere: up.Run = up.read("hdfs://name-node/profile", engine=engine)

@@ -60,7 +60,7 @@ def test_a_function_of_the_step_is_a_plan() -> None:
 
 
 def test_a_function_that_returns_something_else_says_what_it_returned() -> None:
-    with pytest.raises(ScheduleError, match="step 0 it returned 'record'"):
+    with pytest.raises(ScheduleError, match="it returned 'record'"):
         as_plan(lambda _: "record").at(0)  # type: ignore[arg-type,return-value]
 
 

@@ -13,6 +13,7 @@ from unified_profiler.analysis.options import check_row_limit, chosen, order_by
 from unified_profiler.analysis.sql import load
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
 from unified_profiler.engine.rendering import format_time
+from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.schema import TEXT, EventTable, Kind
 
 KEYS: Mapping[str, str] = {"name": "Name", "framework": "Framework"}
@@ -33,6 +34,7 @@ _CALLS = pa.schema({"name": TEXT, "framework": TEXT, "duration_ns": pa.int64(), 
 _NOTHING = "No API call was recorded: record with Profiler(api=True), trace_api() or `unified-profiler run --api`."
 
 
+@checked_keywords
 def api_table(
     source: Source, *, sort_by: str | None = None, row_limit: int | None = None, engine: Engine | None = None
 ) -> Result:

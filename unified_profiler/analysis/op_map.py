@@ -16,6 +16,7 @@ import pyarrow as pa
 from unified_profiler.analysis.ancestry import nearest, parent_rows
 from unified_profiler.analysis.columns import Coded, coded
 from unified_profiler.errors import ConfigurationError
+from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.columns import dictionary_array
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.run import Run
@@ -82,6 +83,7 @@ def with_op_map(source: Trace, path: str | Path) -> Trace: ...
 def with_op_map(source: Run, path: str | Path) -> Run: ...
 
 
+@checked_keywords
 def with_op_map(source: Trace | Run, path: str | Path) -> Trace | Run:
     """Return a Trace or a Run in which some events are other operators than the backends say.
 

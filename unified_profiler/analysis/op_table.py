@@ -15,6 +15,7 @@ from unified_profiler.analysis.sql import load
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
 from unified_profiler.engine.rendering import format_time
 from unified_profiler.errors import ConfigurationError
+from unified_profiler.keywords import checked_keywords
 
 GROUPINGS: Mapping[str, tuple[str, ...]] = {
     "name": ("name",),
@@ -76,6 +77,7 @@ _ALWAYS = frozenset({"self_cpu_share", "self_cpu_ns", "cpu_share", "cpu_ns", "cp
 _NEEDED_BY = {"self_device_share": "device_ns", "self_device_ns": "device_ns", "device_average_ns": "device_ns"}
 
 
+@checked_keywords
 def op_table(
     source: Source,
     *,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from difflib import get_close_matches
 from typing import TypeVar
 
 from unified_profiler.errors import ConfigurationError
+from unified_profiler.keywords import did_you_mean
 
 _Choice = TypeVar("_Choice")
 
@@ -20,9 +20,7 @@ def chosen(option: str, name: object, choices: Mapping[str, _Choice]) -> _Choice
     """
     if isinstance(name, str) and name in choices:
         return choices[name]
-    close = get_close_matches(str(name), choices, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    msg = f"`{option}` must be one of {', '.join(choices)}; found {name!r}.{hint}"
+    msg = f"`{option}` must be one of {', '.join(choices)}; found {name!r}.{did_you_mean(name, choices)}"
     raise ConfigurationError(msg)
 
 

@@ -14,6 +14,7 @@ from unified_profiler.analysis.sql import load
 from unified_profiler.analysis.step_facts import FACTS
 from unified_profiler.analysis.stragglers import StepMatrix, Straggler, stragglers
 from unified_profiler.engine import DuckDBEngine, Engine, EngineTable
+from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.clocks import Clocks
 from unified_profiler.model.run import Run
 from unified_profiler.model.run_writer import write_clocks
@@ -56,6 +57,7 @@ def rank_steps(run: Run, *, engine: Engine | None = None) -> RankSteps:
     return RankSteps(table, matrix, clocks, _named(stragglers(matrix), facts, engine))
 
 
+@checked_keywords
 def align_clocks(run: Run, *, engine: Engine | None = None) -> Run:
     """Correct the times of all ranks to one clock, and keep in the run directory what that took.
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from unified_profiler.analysis.sql import load
 from unified_profiler.analysis.step_facts import COLUMNS, FACTS, breakdown_facts
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
+from unified_profiler.keywords import checked_keywords
 
 _SCHEMA = pa.schema(
     {
@@ -25,6 +26,7 @@ _SCHEMA = pa.schema(
 )
 
 
+@checked_keywords
 def step_breakdown(source: Source, *, engine: Engine | None = None) -> Result:
     """Split the wall time of each recorded step into what ran in it.
 

@@ -20,7 +20,7 @@ from unified_profiler.capture.call_log import BLOCK, ROW, UNRECORDED, Called, Ca
 from unified_profiler.capture.call_texts import CallTexts
 from unified_profiler.capture.callers import Callers
 from unified_profiler.capture.code_swap import Invoke
-from unified_profiler.capture.module_paths import ModulePaths, leave
+from unified_profiler.capture.module_paths import ModulePaths, leave, log_error
 from unified_profiler.capture.trace_options import TraceOptions
 from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.spi import ApiSurface
@@ -35,7 +35,12 @@ class Tracer:
     """Traces the calls of several frameworks, from `install` to `stop`."""
 
     def __init__(
-        self, options: TraceOptions, *, clock: Callable[[], int], on_full: Callable[[bool], None] | None = None
+        self,
+        options: TraceOptions,
+        *,
+        clock: Callable[[], int],
+        on_full: Callable[[bool], None] | None = None,
+        on_error: Callable[[Exception], None] = log_error,
     ) -> None:
         """Make a tracer.
 
@@ -43,11 +48,13 @@ class Tracer:
             options: What is traced.
             clock: Nanoseconds since the Unix epoch.
             on_full: Called when a thread has recorded another block of calls, with whether none is under way on it.
+            on_error: Called with what a module's own methods raise while its path is looked up.
         """
         self.options = options
         self.log = CallLog()
         self.clock = clock
         self.on_full = on_full
+        self.on_error = on_error
         self.surfaces: list[FrameworkTracer] = []
         self.callers = Callers()
         _active.add(self)
@@ -111,7 +118,7 @@ class FrameworkTracer:
         self._texts = CallTexts(surface.value_texts()) if options.arguments and options.calls else None
         self._synchronise = surface.synchronise if options.synchronise else None
         self._watching = logger.isEnabledFor(logging.DEBUG)
-        self._paths = ModulePaths(surface.submodules)
+        self._paths = ModulePaths(surface.submodules, tracer.on_error)
         self._undo: list[Callable[[], None]] = []
 
     # --- where calls are seen ---------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from unified_profiler.capture.call_texts import as_attributes
 from unified_profiler.capture.own_threads import on_own_thread
 from unified_profiler.model.columns import Index, text
 from unified_profiler.model.schema import EventTable, Kind, Layer, empty_table, event_table
+from unified_profiler.model.text import storable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -91,7 +92,7 @@ class ThreadCalls:
 
     def __init__(self) -> None:
         self.tid = threading.get_native_id()
-        self.name = threading.current_thread().name
+        self.name = storable(threading.current_thread().name)
         self.open: list[tuple[Any, ...]] = []
         """Calls under way, the outermost first: `Open`, or the first fields of it."""
         self.modules: list[tuple[Any, str]] = []

@@ -9,8 +9,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from unified_profiler.masking import MASK, is_secret_name, mask_text
+from unified_profiler.model.text import storable
+
 _LONGEST = 60
 _MOST_ELEMENTS = 6
+_TOO_SHORT = 12
+"""Characters of a text in which there is no secret, such as "mean" and "cuda:0"."""
+_LOOKED_AT = 500
+_QUOTES = ("'", '"')
 _BETWEEN, _NAMED = "\x1f", "\x1e"
 
 Say = Callable[[Any], str]
@@ -79,6 +86,8 @@ def _cut(text: str) -> str:
 
 
 def _quoted(value: str) -> str:
+    if len(value) > _TOO_SHORT:  # masked before it is cut, as what is left of a secret does not look like one
+        value = mask_text(value[:_LOOKED_AT])
     return _cut(repr(value[: _LONGEST + 1]))
 
 
@@ -98,12 +107,18 @@ _PLAIN: dict[type, Say] = {
 }
 
 
+def _named(part: str) -> tuple[str, str]:
+    """Return name and text of a keyword argument; a text that is given as a secret is masked."""
+    name, value = part.split(_NAMED, 1)
+    return name, MASK if value[:1] in _QUOTES and is_secret_name(name) else value
+
+
 def as_attributes(text: str, *, finished: bool = True) -> str | None:
     """Return the JSON object that an event keeps of the arguments, None if there is nothing to keep."""
     said: dict[str, Any] = {}
-    parts = text.split(_BETWEEN) if text else []
+    parts = storable(text).split(_BETWEEN) if text else []
     positional = [part for part in parts if _NAMED not in part]
-    named = dict(part.split(_NAMED, 1) for part in parts if _NAMED in part)
+    named = dict(_named(part) for part in parts if _NAMED in part)
     if positional:
         said["args"] = positional
     if named:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
+
+from unified_profiler.masking import mask_message
+from unified_profiler.model.plain import text_of
 
 Submodules: TypeAlias = Callable[[Any], Iterable[tuple[str, Any]]]
 """All modules below a module, with their paths in it."""
@@ -12,16 +16,30 @@ Submodules: TypeAlias = Callable[[Any], Iterable[tuple[str, Any]]]
 Running: TypeAlias = list[tuple[Any, str]]
 """The modules that are running on a thread and their paths, the outermost first."""
 
+logger = logging.getLogger("unified_profiler")
+
+
+def log_error(error: Exception) -> None:
+    """Log why modules go by their callers."""
+    logger.warning("The paths of modules could not be found: %s", mask_message(text_of(error)))
+
 
 class ModulePaths:
     """Paths of modules. Those of a model are looked up once, and again for a module that was not there then.
 
     The outermost module goes by the name of its class. Two models may have modules of the same path: those of the
     second begin with the name of the model.
+
+    Args:
+        submodules: Lists the modules of a model. It runs methods of the user's classes, such as `named_modules`.
+        on_error: Called with what these raise, once for each model; its modules then go by their callers.
     """
 
-    def __init__(self, submodules: Submodules) -> None:
+    def __init__(self, submodules: Submodules, on_error: Callable[[Exception], None] = log_error) -> None:
         self._submodules = submodules
+        self._on_error = on_error
+        self._unlisted: set[str] = set()
+        """Models whose modules cannot be listed."""
         self._owners: dict[str, weakref.ref[Any]] = {}
         """Which model a path belongs to; an outermost module is its own."""
         self._models: dict[int, tuple[weakref.ref[Any], dict[int, str]]] = {}
@@ -54,12 +72,22 @@ class ModulePaths:
 
     def _paths_of(self, root: Any, label: str) -> dict[int, str]:
         paths = {}
-        for path, module in self._submodules(root):
+        for path, module in self._listed(root, label):
             if path and id(module) not in paths:
                 own = path if self._is_free(path, root) else f"{label}.{path}"
                 self._owners[own] = weakref.ref(root)
                 paths[id(module)] = own
         return paths
+
+    def _listed(self, root: Any, label: str) -> list[tuple[str, Any]]:
+        if label in self._unlisted:
+            return []
+        try:
+            return list(self._submodules(root))
+        except Exception as error:  # noqa: BLE001  code of the user's, in the middle of a call of the model
+            self._unlisted.add(label)
+            self._on_error(error)
+            return []
 
     def _is_free(self, path: str, root: Any) -> bool:
         owner = self._owners.get(path)

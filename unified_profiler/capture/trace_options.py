@@ -5,9 +5,9 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from unified_profiler.errors import ConfigurationError
+from unified_profiler.keywords import did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +37,7 @@ class TraceOptions:
         for option, patterns in (("include", self.include), ("exclude", self.exclude)):
             for pattern in patterns:
                 if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
-                    near = get_close_matches(pattern, names, n=3)
-                    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+                    hint = did_you_mean(pattern, names, at_most=3)
                     msg = (
                         f"`{option}` has the pattern {pattern!r}, which matches no API of the frameworks traced.{hint} "
                         "Patterns are whole names, in which * stands for anything: 'torch.nn.functional.*'."

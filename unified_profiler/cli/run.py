@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from unified_profiler.errors import UnifiedProfilerError
+from unified_profiler.keywords import did_you_mean
 
 if TYPE_CHECKING:
     from unified_profiler.analysis import Result
@@ -106,6 +106,9 @@ def run(
         ),
     ] = None,
     keep_native: Annotated[bool | None, typer.Option(help="Keep the native profilers' own files.", **_RECORD)] = None,
+    record_command: Annotated[
+        bool | None, typer.Option(help="The command line, with the secrets in it masked.", **_RECORD)
+    ] = None,
     deliver: Annotated[
         Deliver | None,
         typer.Option(
@@ -157,6 +160,7 @@ def run(
         "api": {"inside": True} if api_inside else api,
         "hardware_hz": hardware_hz,
         "keep_native": keep_native,
+        "record_command": record_command,
         "deliver": None if deliver is None else deliver.value,
         "strict": strict,
     }
@@ -212,8 +216,7 @@ def _no_script(ctx: typer.Context, name: str) -> str:
     if not name.startswith("-"):
         return f"There is no script {name!r}."
     options = [option for parameter in ctx.command.params for option in parameter.opts]
-    near = difflib.get_close_matches(name, options, n=1)
-    return f"There is no option {name!r}." + (f" Did you mean {near[0]!r}?" if near else "")
+    return f"There is no option {name!r}.{did_you_mean(name, options)}"
 
 
 def _report(outcome: Outcome, *, table: bool, row_limit: int, sort_by: str | None) -> None:

@@ -18,6 +18,7 @@ from unified_profiler.comparison.rows import Rows
 from unified_profiler.comparison.sides import Gathered, SideOfDiff
 from unified_profiler.engine import Source, traces_of
 from unified_profiler.errors import ConfigurationError
+from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
 from unified_profiler.report.summary import name_of, steps_of
@@ -27,6 +28,7 @@ _NAMED_ENOUGH = 0.5
 """Part of a side's time that has an origin, from which on comparing by origin makes sense."""
 
 
+@checked_keywords
 def diff(baseline: Source, candidate: Source, *, by: str | None = None, threshold: float | str = THRESHOLD) -> Diff:
     """Compare two runs: what each does in a step, how often, how long, and what the other does not do.
 

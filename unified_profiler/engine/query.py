@@ -6,8 +6,10 @@ from unified_profiler.engine.embedded import DuckDBEngine
 from unified_profiler.engine.protocol import Engine
 from unified_profiler.engine.result import Result
 from unified_profiler.engine.source import Source, tables_of
+from unified_profiler.keywords import checked_keywords
 
 
+@checked_keywords
 def query(source: Source, sql: str, *, engine: Engine | None = None) -> Result:
     """Run a SELECT over the events of a trace or of all traces of a run.
 

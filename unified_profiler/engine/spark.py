@@ -24,6 +24,7 @@ from unified_profiler.engine.spark_guard import check_query
 from unified_profiler.engine.spark_needs import check_master
 from unified_profiler.engine.spark_session import LOCAL, quiet, running, started
 from unified_profiler.errors import EngineError
+from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.schema import EVENT_SCHEMA, schema_of
 from unified_profiler.model.trace import Trace
 
@@ -35,6 +36,7 @@ _FILE = "_trace_file"
 _PATTERN = re.compile(r"([\\*?\[\]{}])")
 
 
+@checked_keywords
 class SparkEngine:
     """Executes queries with Spark, over the same SQL and with the same results as the embedded DuckDB.
 

@@ -19,6 +19,7 @@ from unified_profiler.errors import ConfigurationError, ExportError
 from unified_profiler.export.api_call_layouts import ApiCalls, Layout, csv_table, json_tree
 from unified_profiler.export.file_names import NAME_SPECS, move_to_free_name, numbered_names
 from unified_profiler.export.fragments import as_buffer
+from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.nesting import Ints, whole_numbers
 from unified_profiler.model.run_writer import check_output_dir
 from unified_profiler.model.schema import Kind
@@ -29,6 +30,7 @@ _STEM = "api_calls"
 _BLOCK = 1 << 14  # calls whose text is in memory at a time
 
 
+@checked_keywords
 def write_api_calls(
     source: Source,
     out_dir: str | os.PathLike[str],

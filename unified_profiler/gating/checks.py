@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.model.run import Run
@@ -12,6 +12,9 @@ from unified_profiler.report.records import Statement, Value
 from unified_profiler.report.step_times import step_times
 from unified_profiler.report.summary import name_of, span, world_size
 from unified_profiler.report.texts import told
+
+Facts: TypeAlias = Callable[[Run], Iterator["str | None"]]
+"""Gives what is known of each rank of a run."""
 
 
 def frameworks_of(runs: Sequence[Run]) -> dict[str, str]:
@@ -78,12 +81,21 @@ def _between(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Stat
     before, after = frameworks_of(baseline), frameworks_of(candidate)
     if before.keys() != after.keys():
         yield _say("other_frameworks", baseline=", ".join(sorted(before)), candidate=", ".join(sorted(after)))
-    elif before != after:
-        yield _say("other_versions", baseline=_versions(before), candidate=_versions(after))
+    else:
+        yield from _difference("other_versions", _versions, baseline, candidate)
+    for code, facts_of in _SURROUNDINGS.items():
+        yield from _difference(code, facts_of, baseline, candidate)
     if len({str(_settings(run)) for run in (*baseline, *candidate)}) > 1:
         yield _say("other_settings")
     if len(baseline) + len(candidate) > 2 and not in_turn(baseline, candidate):
         yield _say("not_in_turn")
+
+
+def _difference(code: str, facts_of: Facts, baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Statement]:
+    """Say what the sides ran with if that differs; what is not known of one side is not compared."""
+    before, after = (sorted({fact for run in runs for fact in facts_of(run) if fact}) for runs in (baseline, candidate))
+    if before and after and before != after:
+        yield _say(code, baseline=", ".join(before), candidate=", ".join(after))
 
 
 def _deaths(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Statement]:
@@ -99,8 +111,27 @@ def _settings(run: Run) -> list[Any]:
     return [{name: value for name, value in each.items() if name != "output_dir"} for each in settings]
 
 
-def _versions(frameworks: dict[str, str]) -> str:
-    return ", ".join(f"{name} {version}".strip() for name, version in sorted(frameworks.items()))
+def _versions(run: Run) -> Iterator[str]:
+    for trace in run.traces:
+        yield from (f"{name} {version}".strip() for name, version in trace.info.frameworks.items())
+
+
+def _hosts(run: Run) -> Iterator[str]:
+    yield from (trace.info.host for trace in run.traces)
+    yield from (manifest.host for manifest in run.manifests.values())
+
+
+def _of_manifests(field: str) -> Facts:
+    return lambda run: (getattr(manifest, field) for manifest in run.manifests.values())
+
+
+_SURROUNDINGS: dict[str, Facts] = {
+    "other_pythons": _of_manifests("python"),
+    "other_processors": _of_manifests("processor"),
+    "other_platforms": _of_manifests("platform"),
+    "other_hosts": _hosts,
+}
+"""What changes times besides the program, by the code of the notice."""
 
 
 def _say(code: str, **values: Value) -> Statement:

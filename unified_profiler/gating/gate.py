@@ -14,6 +14,7 @@ from unified_profiler.gating.contributions import Sides
 from unified_profiler.gating.judgement import case_of, judge
 from unified_profiler.gating.metrics import metric_of
 from unified_profiler.gating.records import Gate, Judgement, SideOfGate, Verdict
+from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
 from unified_profiler.report.summary import name_of
@@ -23,6 +24,7 @@ Sources: TypeAlias = Source | Sequence[Source]
 _GRAVEST = (Verdict.REGRESSION, Verdict.CANNOT_TELL, Verdict.WITHIN)
 
 
+@checked_keywords
 def gate(
     baseline: Sources,
     candidate: Sources,

@@ -16,6 +16,7 @@ from unified_profiler.gating.intervals import Statistic
 from unified_profiler.gating.memory import memory_of
 from unified_profiler.gating.named import NamedTimes, Regions, Rows
 from unified_profiler.gating.series import OfRank, durations
+from unified_profiler.keywords import did_you_mean
 from unified_profiler.model.run import Run
 
 QUANTILES = (0.25, 0.1, 0.5)
@@ -84,8 +85,8 @@ def metric_of(text: str, baseline: Sequence[Run], candidate: Sequence[Run]) -> M
     if kind in _KINDS and colon and name:
         return _named(text, kind, name, (baseline, candidate))
     sorts = ["step", "memory", *(f"{kind}:NAME" for kind in _KINDS)]
-    near = get_close_matches(kind, ["step", "memory", *_KINDS], n=1)
-    hint = f" Did you mean {near[0]!r}?" if near and near[0] != kind else ""
+    words = ["step", "memory", *_KINDS]
+    hint = "" if kind in words else did_you_mean(kind, words)
     msg = f"`metric` must be one of {', '.join(sorts)}; found {text!r}.{hint}"
     raise ConfigurationError(msg)
 

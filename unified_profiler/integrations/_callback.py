@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.integrations._driver import StepDriver
+from unified_profiler.keywords import check_keywords, keywords_of
 from unified_profiler.profiler import Profiler
 
 
@@ -20,6 +21,7 @@ class StepCallback:
 
     Raises:
         ConfigurationError: A Profiler and keywords were given, or a wrong value.
+        ArgumentError: A keyword that neither the callback nor Profiler has.
     """
 
     UNITS: ClassVar[tuple[str, ...]]
@@ -31,6 +33,7 @@ class StepCallback:
             *others, last = (f'"{unit}"' for unit in self.UNITS)
             msg = f"`by` must be {', '.join(others)} or {last}; found {by!r}."
             raise ConfigurationError(msg)
+        check_keywords(type(self).__name__, options, [*keywords_of(type(self).__init__), *keywords_of(Profiler)])
         self.by = by
         self._driver = StepDriver(profiler, steps=steps, **options)
 

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from unified_profiler.errors import ConfigurationError, UnifiedProfilerError, UsageError
+from unified_profiler.masking import mask_message
+from unified_profiler.model.plain import text_of
 from unified_profiler.profiler import Profiler
 from unified_profiler.schedule import Schedule
 
@@ -127,7 +129,7 @@ class StepDriver:
             if self.profiler.settings.strict:
                 raise
             if not self._quiet:
-                logger.error("Profiling ends here, the training goes on: %s", error)  # noqa: TRY400  a sentence
+                logger.error("Profiling ends here, the training goes on: %s", mask_message(text_of(error)))  # noqa: TRY400
             self._quiet = True
 
     def _leave_regions(self) -> None:
@@ -146,7 +148,8 @@ def _stop_incomplete(profiler: Profiler, thread: int) -> None:
     try:
         profiler.__exit__(_TrainerRaisedError, _TrainerRaisedError(), None)
     except Exception as error:  # noqa: BLE001  also strict: nobody could catch it here
-        logger.error("The Profiler of a training that raised could not be stopped: %s", error)  # noqa: TRY400
+        reason = mask_message(text_of(error))
+        logger.error("The Profiler of a training that raised could not be stopped: %s", reason)  # noqa: TRY400
 
 
 def window(first: int, last: int) -> Schedule:

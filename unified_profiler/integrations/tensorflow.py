@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from unified_profiler.errors import UnifiedProfilerError
 from unified_profiler.integrations._driver import StepDriver
+from unified_profiler.keywords import check_keywords, checked_keywords, keywords_of
 from unified_profiler.profiler import Profiler
 
 GRAPH_NAME = "_unified_profiler_name"
@@ -23,6 +24,7 @@ S = TypeVar("S")
 logger = logging.getLogger("unified_profiler")
 
 
+@checked_keywords
 def profiled_session(session: S, profiler: Profiler, *, graph: str | None = None, step_per_run: bool = False) -> S:
     """Make each `run` of a session a region, and name the graph it runs.
 
@@ -116,6 +118,7 @@ class ProfilerHook:
         steps: tuple[int, int] | None = None,
         **options: Any,
     ) -> None:
+        check_keywords("ProfilerHook", options, [*keywords_of(ProfilerHook), *keywords_of(Profiler)])
         self._driver = StepDriver(profiler, steps=steps, **options)
         self._graph = graph
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import difflib
 import logging
 import os
 import sys
@@ -18,6 +17,7 @@ from typing import Any, NoReturn
 from unified_profiler import registry
 from unified_profiler.config import resolve
 from unified_profiler.errors import ConfigurationError
+from unified_profiler.keywords import did_you_mean
 from unified_profiler.launch.interruption import TERMINATED, Interruption
 from unified_profiler.launch.post_import import ImportWatch
 from unified_profiler.launch.program import Program
@@ -190,9 +190,7 @@ def _check_signal(name: str) -> None:
     hooks = [hook for backend in registry.backends().values() for hook in backend.step_hooks()]
     known = sorted({AUTO, NONE} | {hook.signal for hook in hooks if hook.role is HookRole.STEP_END})
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        suggestion = f" Did you mean {near[0]!r}?" if near else ""
-        msg = f"There is no step signal {name!r}.{suggestion} Known signals: {', '.join(known)}."
+        msg = f"There is no step signal {name!r}.{did_you_mean(name, known)} Known signals: {', '.join(known)}."
         raise ConfigurationError(msg)
 
 

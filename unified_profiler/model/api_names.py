@@ -13,6 +13,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from unified_profiler.errors import UsageError
+from unified_profiler.keywords import checked_keywords
 
 SHORT_PACKAGES = {"tensorflow": "tf"}
 """Packages that everybody calls by another name."""
@@ -23,6 +24,7 @@ _INTERNAL = frozenset(
 _DEEPEST = 6
 
 
+@checked_keywords
 def api_name(thing: Any) -> str:
     """Return the shortest importable name of a function, class, method or descriptor.
 

@@ -43,6 +43,8 @@ def read_stream(path: Path | str, content: bytes, schema: pa.Schema, *, rows: in
     """
     with reading(path, expected="an uncompressed Arrow stream that unified_profiler wrote"):
         whole = _whole_messages(content, cut_off=rows is not None)
+        if not whole.size and rows == 0:
+            return schema.empty_table()
         with pa.ipc.open_stream(whole) as stream:
             if not stream.schema.equals(schema):
                 msg = f"its columns are {stream.schema.names}, expected {schema.names} in the types of this version"

@@ -23,7 +23,7 @@ class Failure(Record):
     """Something that went wrong while profiling and did not stop the training."""
 
     source: str
-    """The backend's name, `handler`, `output` or `schedule`."""
+    """The backend's name, `handler`, `output`, `profiler`, `region` or `schedule`."""
     action: str
     """What was being done: arm, start, stop, normalise, write, call..."""
     error: str
@@ -116,7 +116,10 @@ class Manifest(Record):
     pid: Int64
     python: str
     platform: str
+    processor: str | None = None
+    """Its model; None where it is not known."""
     command: tuple[str, ...] = ()
+    """Secrets in it are masked; empty if it was not to be recorded."""
     settings: dict[str, Any] = Field(default_factory=dict)
     started_ns: Int64
     ended_ns: Int64 | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.masking import mask_text
 from unified_profiler.model.clocks import CLOCKS, Clocks
-from unified_profiler.model.foreign import inside, read_bytes, reading
+from unified_profiler.model.foreign import inside, read_bytes
 from unified_profiler.model.nesting import whole_numbers, with_column
 from unified_profiler.model.notebook import traces_html
 from unified_profiler.model.records import CycleRecord, Manifest
@@ -23,6 +25,7 @@ STEPS = "steps.arrow"
 CYCLES = "cycles.jsonl"
 PENDING = "pending"
 NATIVE = "native"
+_RANK = re.compile("rank-([0-9]{5,9})")
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class Run:
 
     @property
     def _title(self) -> str:
-        where = self.url or ("in memory" if self.path is None else str(self.path))
+        where = mask_text(self.url or "") or ("in memory" if self.path is None else str(self.path))
         return f"Run {where}: {len(self.traces)} traces of {len(self.ranks)} ranks"
 
 
@@ -158,9 +161,8 @@ def completed(manifest: Manifest, cycles: Sequence[CycleRecord], steps: pa.Table
 
 
 def _rank_of(folder: Path) -> int:
-    with reading(folder, expected="the folder of a rank, rank-NNNNN"):
-        rank = int(folder.name.removeprefix("rank-"))
-        if folder.name == f"rank-{rank:05d}":
-            return rank
+    match = _RANK.fullmatch(folder.name)
+    if match is not None and folder.name == f"rank-{int(match[1]):05d}":
+        return int(match[1])
     msg = f"{folder} is named as no folder of a rank is: expected rank-NNNNN, with a number of five digits. Rename it."
     raise TraceFormatError(msg)

@@ -13,6 +13,7 @@ from unified_profiler.model.records import CycleRecord, Manifest, TraceInfo
 from unified_profiler.model.run import CYCLES, MANIFEST, NATIVE, PENDING, STEPS
 from unified_profiler.model.steps import StepFile
 from unified_profiler.model.storage import read_parquet, write_parquet, write_text
+from unified_profiler.model.text import storable
 from unified_profiler.model.trace import Trace
 
 
@@ -87,15 +88,39 @@ def check_output_dir(path: Path, *, option: str = "output_dir") -> None:
     """Find out early whether files can be written to a directory that an option names.
 
     Raises:
-        OutputDirectoryError: It is a file, or neither it nor its nearest parent can be written to.
+        OutputDirectoryError: It is a file, or neither it nor its nearest parent can be written to, or no path can be
+            like that.
     """
-    nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    try:
+        nearest = _nearest(path.absolute())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        msg = f"`{option}` {storable(str(path))!r} cannot be used: {reason}. Choose a directory of your own."
+        raise OutputDirectoryError(msg) from error
     if not nearest.is_dir():
         msg = f"`{option}` must be a directory, but {nearest} is a file. Choose another path or move the file."
         raise OutputDirectoryError(msg)
     if not os.access(nearest, os.W_OK | os.X_OK):
         msg = f"`{option}` {path} cannot be written: no permission for {nearest}. Choose a directory of your own."
         raise OutputDirectoryError(msg)
+
+
+def _nearest(path: Path) -> Path:
+    """Return what there is of a path: itself, or the nearest of its parents.
+
+    Raises:
+        OSError: A part of it may not be entered, is too long, or is a link that leads nowhere.
+        ValueError: No path can have such a name.
+    """
+    for folder in (path, *path.parents):
+        try:
+            folder.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            if folder.is_symlink():
+                raise
+        else:
+            return folder
+    return path  # not even the root is there: what is done with it will say so
 
 
 def _claim(output_dir: Path, name: str, rank_folder: str) -> tuple[str, Path]:

@@ -76,7 +76,8 @@ class StepFile:
         Raises:
             OSError: They cannot be written; the file is as it was, and the next call tries again.
         """
-        self._writer.write_table(_encoded(steps))
+        if len(steps) or not self._size:  # a first batch without steps makes the file a readable one
+            self._writer.write_batch(_encoded(steps))
         content = self._waiting.getvalue()
         with self._path.open("ab") as file:
             file.truncate(self._size)  # what a failed try left behind
@@ -100,10 +101,11 @@ def read_steps(path: Path | str, content: bytes, *, rows: int = 0) -> pa.Table:
     return read_stream(path, content, _IN_FILE, rows=rows).cast(STEP_SCHEMA)
 
 
-def _encoded(steps: pa.Table) -> pa.Table:
+def _encoded(steps: pa.Table) -> pa.RecordBatch:
+    *columns, phase = (column.combine_chunks() for column in steps.columns)
     names = pa.array([each.value for each in _PHASES])
-    codes = pc.index_in(steps.column("phase").combine_chunks(), names).cast(pa.int8())
-    return steps.set_column(4, _IN_FILE.field("phase"), pa.DictionaryArray.from_arrays(codes, names))
+    codes = pc.index_in(phase, names).cast(pa.int8())
+    return pa.record_batch([*columns, pa.DictionaryArray.from_arrays(codes, names)], schema=_IN_FILE)
 
 
 def _median(values: npt.NDArray[Any]) -> int | None:

@@ -10,6 +10,7 @@ import msgspec
 from unified_profiler import registry
 from unified_profiler.engine import DuckDBEngine, Engine
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.foreign import read_bytes
 from unified_profiler.model.records import Manifest
 from unified_profiler.model.run import CYCLES, MANIFEST, STEPS, Run, is_run
@@ -21,6 +22,7 @@ from unified_profiler.readers.pending import read_finished
 from unified_profiler.readers.remote import is_url, read_url
 
 
+@checked_keywords
 def read(path: str | os.PathLike[str], *, engine: Engine | None = None) -> Run:
     """Read whatever holds traces.
 

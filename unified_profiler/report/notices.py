@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Literal
 
 from unified_profiler.model.run import Run
@@ -45,7 +46,11 @@ def _missing_ranks(summary: Summary) -> Iterator[Statement]:
 def _failures(run: Run) -> Iterator[Statement]:
     failures = [(rank, failure) for rank, manifest in run.manifests.items() for failure in manifest.failures]
     for rank, failure in failures[:MOST_FAILURES]:
-        yield _say("failure", "error", rank=rank, source=failure.source, action=failure.action, error=failure.error)
+        say = partial(_say, rank=rank, source=failure.source, action=failure.action, error=failure.error)
+        if failure.count == 1:
+            yield say("failure", "error")
+        else:
+            yield say("repeated_failure", "error", times_count=failure.count)
     if len(failures) > MOST_FAILURES:
         yield _say("more_failures", "error", more_count=len(failures) - MOST_FAILURES)
 

@@ -15,6 +15,7 @@ from unified_profiler.analysis.stragglers import FEWEST_STEPS, StepMatrix, Strag
 from unified_profiler.engine import Engine, Result, Source, traces_of
 from unified_profiler.engine.rendering import format_time
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.clocks import Clocks
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
@@ -72,6 +73,7 @@ class RankTable(Result):
         return found
 
 
+@checked_keywords
 def rank_table(source: Source, *, engine: Engine | None = None) -> RankTable:
     """Compare the ranks of a run, step by step, and say which is slow.
 

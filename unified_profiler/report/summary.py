@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from unified_profiler._version import __version__
 from unified_profiler.analysis import Result
 from unified_profiler.engine import Source
+from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.records import Manifest
 from unified_profiler.model.run import Run
 from unified_profiler.model.storage import write_text
@@ -37,6 +38,7 @@ MOST_ROWS = 50
 """Operators and API calls in a summary."""
 
 
+@checked_keywords
 def summarise(source: Source) -> Summary:
     """Sum up a Trace or a Run: what ran, where the time of a step went, the operators that took most, what failed."""
     return summary_of(Analyses(source))
@@ -134,7 +136,7 @@ def _process(manifest: Manifest | None, traces: Sequence[Trace]) -> dict[str, An
         "ended": manifest.ended_ns is not None,
         "unrecorded_step_ns": manifest.overhead.unrecorded_step_ns,
         "overhead_ratio": manifest.overhead.ratio,
-        "failure_count": len(manifest.failures),
+        "failure_count": sum(failure.count for failure in manifest.failures),
     }
 
 

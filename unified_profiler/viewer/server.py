@@ -8,9 +8,12 @@ from __future__ import annotations
 import logging
 import secrets
 import shutil
+import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -29,8 +32,16 @@ logger = logging.getLogger("unified_profiler")
 ADDRESS = "127.0.0.1"
 _METHODS = ("GET", "HEAD")
 _PLAIN = "text/plain; charset=utf-8"
-_SILENT_SECONDS = 60
-"""After which a connection that says nothing is closed."""
+MOST_CONNECTIONS = 32
+"""At the same time, each on a thread of its own; a browser takes six for a page."""
+REQUEST_SECONDS = 15.0
+"""Time for a request to come in whole, also for the next one on the same connection."""
+SLOWEST_BYTES_PER_SECOND = 1 << 14
+"""Speed at which a response must be taken, at least: that of a poor connection, since ssh may forward the port."""
+_REFUSAL_SECONDS = 0.1
+_TOO_MANY = f"""Too many connections at once; this server takes {MOST_CONNECTIONS}.
+Close other pages of the viewer, or try again in {REQUEST_SECONDS:.0f} seconds.
+"""
 
 HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
@@ -87,10 +98,17 @@ class TimelineServer:
 
 
 class _Server(ThreadingHTTPServer):
-    """Listens, and knows under which names it may be called."""
+    """Listens, and knows under which names it may be called.
+
+    Other programs of this machine may connect, too, so nobody gets more than a few threads and descriptors of it, nor
+    keeps them by being slow.
+    """
 
     def __init__(self, files: dict[str, Path], port: int) -> None:
         self.files = files
+        self.deadlines: dict[socket.socket, float] = {}
+        """Until when each connection must have got further."""
+        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
         super().__init__((ADDRESS, port), _Handler)
         self.server_port = int(self.server_address[1])
         suffixes = (f":{self.server_port}", *([""] if self.server_port == 80 else []))  # the port that may be left out
@@ -99,6 +117,44 @@ class _Server(ThreadingHTTPServer):
     def server_bind(self) -> None:
         """Bind without what the base class adds: to look up the name of this machine, which may ask the network."""
         TCPServer.server_bind(self)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a connection on a thread of its own, or refuse it if there are too many."""
+        if not self._free.acquire(blocking=False):
+            self._refuse(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer a connection."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.deadlines.pop(request, None)
+            self._free.release()
+
+    def service_actions(self) -> None:
+        """End connections that are too slow; the base class calls this several times a second."""
+        now = time.monotonic()
+        for request, deadline in list(self.deadlines.items()):
+            if now > deadline:
+                with suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
+
+    def _refuse(self, request: socket.socket) -> None:
+        body = _TOO_MANY.encode()
+        headers = {"Content-Type": _PLAIN, "Content-Length": str(len(body)), "Connection": "close", **HEADERS}
+        lines = ["HTTP/1.1 503 Service Unavailable", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+        with suppress(OSError):
+            request.settimeout(_REFUSAL_SECONDS)
+            request.sendall("\r\n".join(lines).encode() + body)
+            request.shutdown(socket.SHUT_WR)
+            request.recv(1 << 16)  # closed with the request unread, the connection would be reset and the answer lost
+        self.shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  called so by the base class
         """Say next to nothing: browsers drop connections as they like, and the viewer goes on."""
@@ -110,7 +166,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     server: _Server
     protocol_version = "HTTP/1.1"
-    timeout = _SILENT_SECONDS
+
+    def handle_one_request(self) -> None:
+        """Answer a request, which has to come in good time."""
+        self._extend(0)
+        super().handle_one_request()
+
+    def _extend(self, size: int) -> None:
+        """Give the client the time that it takes to ask, and to take in so many bytes."""
+        self.server.deadlines[self.connection] = time.monotonic() + REQUEST_SECONDS + size / SLOWEST_BYTES_PER_SECOND
 
     def parse_request(self) -> bool:
         """Refuse, before anything else, what does not come from a page of ours."""
@@ -146,7 +210,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         with file.open("rb") as opened:
             kind = CONTENT_TYPES.get(file.suffix, "application/octet-stream")
-            self._head(HTTPStatus.OK, kind, file.stat().st_size)
+            size = file.stat().st_size
+            self._extend(size)
+            self._head(HTTPStatus.OK, kind, size)
             if with_body:
                 shutil.copyfileobj(opened, self.wfile)
 

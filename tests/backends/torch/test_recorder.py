@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import torch
+import torch.autograd.profiler as autograd_profiler
 
 from unified_profiler.errors import BackendBusyError, NativeProfilerError, UsageError
 from unified_profiler.spi import NativeCapture, RecordOptions
@@ -78,6 +79,20 @@ def test_discard_frees_the_native_profiler_in_any_state(verbs: list[str], tmp_pa
     recorder.discard()
     recorder.discard()
     assert "aten::ones" in names(record(work))
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_torch_has_its_own_functions_back_when_nothing_records(last: int, tmp_path: Path) -> None:
+    owners = ((autograd_profiler, "_prepare_profiler"), (autograd_profiler, "_enable_profiler"))
+    before = [getattr(owner, name) for owner, name in owners]
+    recorders = [TorchRecorder(RecordOptions(), tmp_path) for _ in range(2)]
+    for recorder in recorders:
+        recorder.arm()
+    assert [getattr(owner, name) for owner, name in owners] != before
+    recorders[1 - last].discard()
+    recorders[last].start()
+    recorders[last].stop()
+    assert [getattr(owner, name) for owner, name in owners] == before
 
 
 def test_discard_closes_an_open_step(tmp_path: Path) -> None:

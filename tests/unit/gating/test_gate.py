@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +11,9 @@ import pytest
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.gating import Gate, Verdict, gate
 from unified_profiler.gating.judgement import FEWEST_STEPS
+from unified_profiler.gating.junit import junit
+from unified_profiler.gating.markdown import markdown
+from unified_profiler.gating.text import as_text
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
 from unified_profiler.testing.builders import TraceBuilder
@@ -170,6 +176,46 @@ def test_a_rank_that_died_is_told(run_of: RunOf) -> None:
 def test_different_schedules_are_told(run_of: RunOf) -> None:
     found = gate(run_of(steps()), run_of(steps(), schedule="other"))
     assert [notice.code for notice in found.notices] == ["other_settings"]
+
+
+def with_manifests(run: Run, **facts: Any) -> Run:
+    manifests = {rank: manifest.model_copy(update=facts) for rank, manifest in run.manifests.items()}
+    return replace(run, manifests=manifests)
+
+
+SURROUNDINGS = {
+    "other_hosts": {"host": "another-host"},
+    "other_processors": {"processor": "Another CPU"},
+    "other_platforms": {"platform": "Linux-another"},
+    "other_pythons": {"python": "3.99"},
+}
+
+
+@pytest.mark.parametrize(("code", "facts"), SURROUNDINGS.items())
+def test_what_else_differs_between_the_sides_is_told_in_every_form(
+    run_of: RunOf, code: str, facts: dict[str, str]
+) -> None:
+    before = with_manifests(run_of(steps()), processor="One CPU")
+    found = gate(before, with_manifests(run_of(steps()), **{"processor": "One CPU", **facts}))
+    (value,) = facts.values()
+    assert [notice.code for notice in found.notices] == [code]
+    assert json.loads(found.model_dump_json())["notices"][0]["values"]["candidate"] == value
+    for text in (as_text(found), markdown(found), junit(found), as_text(found, language="zh")):
+        assert value in text.replace("\\", "")
+    assert gate(before, before).notices == ()
+
+
+def test_a_processor_that_is_not_known_of_one_side_is_not_compared(run_of: RunOf) -> None:
+    assert gate(run_of(steps()), with_manifests(run_of(steps()), processor="One CPU")).notices == ()
+
+
+def test_different_versions_within_a_side_are_told(recorded: Recorded) -> None:
+    before, other = recorded(OPS), recorded(OPS)
+    other = Trace(other.events, other.info.model_copy(update={"frameworks": {"torch": "2"}}))
+    notices = gate([before, before], [other, before]).notices
+    assert [notice.values for notice in notices if notice.code == "other_versions"] == [
+        {"baseline": "torch 1", "candidate": "torch 1, torch 2"}
+    ]
 
 
 def test_different_frameworks_are_told(recorded: Recorded) -> None:

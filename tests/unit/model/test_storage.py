@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import errno
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import unified_profiler as up
 from unified_profiler.errors import OutputDirectoryError, SchemaVersionError, TraceFormatError
 from unified_profiler.model.part_files import written_whole
 from unified_profiler.model.records import Manifest
@@ -113,6 +118,62 @@ def test_an_output_dir_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputDirectoryError, match="is a file"):
         check_output_dir(tmp_path / "file" / "below")
+
+
+NOWHERE = {
+    "below a file": (lambda folder: folder / "file" / "below" / "deeper", "is a file"),
+    "a name that is too long": (lambda folder: folder / ("x" * 300) / "below", "File name too long"),
+    "a path that is too long": (lambda folder: folder / "/".join(["x" * 200] * 30), "File name too long"),
+    "no name at all": (lambda folder: folder / "a\0b", "null"),
+    "half a character": (lambda folder: folder / "\ud800", "surrogates not allowed"),
+    "a loop of links": (lambda folder: folder / "loop", "symbolic links"),
+    "below a loop of links": (lambda folder: folder / "loop" / "below", "symbolic links"),
+    "a link to nothing": (lambda folder: folder / "dangling", "No such file"),
+    "below a link to nothing": (lambda folder: folder / "dangling" / "below", "No such file"),
+}
+
+
+@pytest.mark.parametrize(("path_in", "reason"), NOWHERE.values(), ids=NOWHERE)
+def test_an_output_dir_that_cannot_be_is_refused_at_once(
+    path_in: Callable[[Path], Path], reason: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "dangling").symlink_to(tmp_path / "missing" / "directory")
+    with pytest.raises(OutputDirectoryError, match=reason):
+        up.Profiler(output_dir=path_in(tmp_path))
+
+
+AS_SOMEBODY_ELSE = """
+import os, sys
+import unified_profiler as up
+from unified_profiler.errors import OutputDirectoryError
+
+up.Profiler(output_dir=sys.argv[1] + "/open")  # all modules are loaded with it
+if os.geteuid() == 0:  # to whom no permission applies
+    os.setuid(65534)
+try:
+    up.Profiler(output_dir=sys.argv[1] + "/closed/below")
+except OutputDirectoryError as error:
+    print(error)
+"""
+
+
+def test_an_output_dir_below_a_directory_that_may_not_be_entered_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0)
+    done = subprocess.run([sys.executable, "-c", AS_SOMEBODY_ELSE, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "cannot be used: Permission denied. Choose a directory of your own." in done.stdout
+
+
+def test_a_settings_file_in_a_directory_that_may_not_be_entered_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    assert up.Profiler(level=1).level == 1
 
 
 def test_an_output_dir_that_cannot_be_made_is_refused() -> None:

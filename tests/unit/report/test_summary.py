@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -183,15 +184,28 @@ def test_nothing_at_all_is_told() -> None:
 
 
 def test_failures_are_told_one_by_one_up_to_a_bound(tmp_path: Path) -> None:
-    def broken(trace: up.Trace) -> None:
-        msg = "no <b>room</b>"
-        raise ValueError(msg)
+    def broken(number: int) -> Callable[[up.Trace], None]:
+        def handler(trace: up.Trace) -> None:
+            msg = f"no <b>room</b> {number}"
+            raise ValueError(msg)
 
-    prof = recorded(tmp_path, on_trace_ready=[broken] * 25)
+        return handler
+
+    prof = recorded(tmp_path, on_trace_ready=[broken(number) for number in range(25)])
     notices = up.summarise(prof.run).notices
     assert codes(notices).count("failure") == 20
     assert "no <b>room</b>" in next(notice.text for notice in notices if notice.code == "failure")
     assert [notice.values for notice in notices if notice.code == "more_failures"] == [{"more_count": 5}]
+
+
+def test_a_failure_that_repeats_is_one_notice_with_its_count(tmp_path: Path) -> None:
+    def broken(trace: up.Trace) -> None:
+        raise ValueError
+
+    summary = up.summarise(recorded(tmp_path, on_trace_ready=[broken] * 25).run)
+    (notice,) = [notice for notice in summary.notices if "failure" in notice.code]
+    assert "25 times" in notice.text
+    assert [rank.failure_count for rank in summary.ranks] == [25]
 
 
 def test_a_cycle_that_was_left_early_is_told(tmp_path: Path) -> None:

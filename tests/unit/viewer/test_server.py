@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import socket
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from unified_profiler.errors import ConfigurationError
-from unified_profiler.viewer.server import HEADERS, TimelineServer
+from unified_profiler.viewer.server import HEADERS, MOST_CONNECTIONS, TimelineServer
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,96 @@ def test_a_trace_is_not_served_without_its_secret(ask: Ask, server: TimelineServ
 
 def test_the_server_is_reached_from_this_machine_only(server: TimelineServer) -> None:
     assert server._http.socket.getsockname()[0] == "127.0.0.1"
+
+
+# --- other programs of this machine ------------------------------------------------------------------------------
+
+
+def connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=30)
+
+
+def serving_threads() -> int:
+    return sum("process_request_thread" in thread.name for thread in threading.enumerate())
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for what another thread does, for half a minute at most."""
+    for _ in range(600):
+        if condition():
+            return
+        threading.Event().wait(0.05)
+    pytest.fail("it did not happen within half a minute")
+
+
+def test_too_many_connections_are_refused_in_words(ask: Ask, port: int) -> None:
+    with ExitStack() as stack:
+        for _ in range(MOST_CONNECTIONS):
+            stack.enter_context(connected(port))
+        wait_until(lambda: serving_threads() == MOST_CONNECTIONS)
+        response = ask("/")
+    assert response.status == 503
+    assert b"Too many connections at once; this server takes 32." in response.body
+    assert HEADERS.items() <= response.headers.items()
+
+
+def test_a_connection_that_ends_makes_room_for_another(ask: Ask, port: int) -> None:
+    with ExitStack() as stack:
+        for _ in range(MOST_CONNECTIONS):
+            stack.enter_context(connected(port))
+        wait_until(lambda: serving_threads() == MOST_CONNECTIONS)
+    wait_until(lambda: serving_threads() == 0)
+    assert ask("/").status == 200
+
+
+def test_a_flood_of_connections_takes_no_more_threads_and_descriptors(port: int) -> None:
+    def descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before, most, own = descriptors(), 0, MOST_CONNECTIONS + 20
+    with ExitStack() as stack:
+        for _ in range(own):
+            stack.enter_context(connected(port))
+            most = max(most, serving_threads())
+        wait_until(lambda: descriptors() <= before + own + MOST_CONNECTIONS)
+    assert most <= MOST_CONNECTIONS
+
+
+@pytest.mark.parametrize("drip", [b"", b"x"], ids=["silent", "one byte after the other"])
+def test_a_client_that_does_not_come_to_the_end_of_its_request_is_let_go(
+    port: int, drip: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unified_profiler.viewer.server.REQUEST_SECONDS", 0.3)
+    with connected(port) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nX-Long: ")
+        connection.settimeout(0.05)
+        ended = False
+        for _ in range(400):
+            try:
+                connection.sendall(drip)
+                ended = connection.recv(1) == b""
+            except TimeoutError:
+                continue
+            except OSError:
+                ended = True
+            break
+        assert ended
+    wait_until(lambda: serving_threads() == 0)
+
+
+def test_a_client_that_does_not_take_its_answer_is_let_go(
+    server: TimelineServer, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unified_profiler.viewer.server.REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr("unified_profiler.viewer.server.SLOWEST_BYTES_PER_SECOND", 1 << 40)
+    file = tmp_path / "large.json"
+    with file.open("wb") as opened:
+        opened.truncate(1 << 28)
+    path = urlsplit(server.add_trace(file)).path
+    with connected(port) as connection:
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        wait_until(lambda: serving_threads() == 1)
+        wait_until(lambda: serving_threads() == 0)
 
 
 def test_a_port_that_is_taken_is_refused_in_words(ui: Path, port: int) -> None:

@@ -1,0 +1,70 @@
+"""Names that do not exist: which one was meant, and public calls that refuse a misspelt keyword.
+
+Python's own TypeError is neither one of this package's errors nor does it suggest anything.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
+
+from unified_profiler.errors import ArgumentError
+
+_Call = TypeVar("_Call", bound=Callable[..., Any])
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def did_you_mean(name: object, known: Iterable[str], *, at_most: int = 1) -> str:
+    """Return the question after the nearest of the known names, as a sentence to append; empty if none is near."""
+    import difflib  # only mistakes need it
+
+    near = difflib.get_close_matches(str(name), known, n=at_most)
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def checked_keywords(call: _Call) -> _Call:
+    """Have a function, or the constructor of a class, refuse keywords that it does not have.
+
+    The signature stays what it is for people, editors and type checkers.
+
+    Raises:
+        ArgumentError: By the call, with the nearest keyword in its message.
+    """
+    if isinstance(call, type):
+        call.__init__ = _checked(call.__init__, call.__name__)  # type: ignore[misc]
+        return call
+    return cast("_Call", _checked(call, call.__name__))
+
+
+def check_keywords(label: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Check the keywords of a call.
+
+    Raises:
+        ArgumentError: One of them does not exist.
+    """
+    names = list(known)
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        hint = did_you_mean(unknown[0], names)
+        msg = f"{label}(...) has no keyword {unknown[0]!r}.{hint} Its keywords are: {', '.join(names) or 'none'}."
+        raise ArgumentError(msg)
+
+
+def keywords_of(call: Callable[..., Any]) -> list[str]:
+    """Return the names by which arguments can be given to a function or constructor."""
+    parameters = inspect.signature(call).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind in _BY_NAME and parameter.name != "self"]
+
+
+def _checked(function: Callable[..., Any], label: str) -> Callable[..., Any]:
+    known = keywords_of(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        check_keywords(label, kwargs, known)
+        return function(*args, **kwargs)
+
+    return call
