@@ -127,8 +127,9 @@ class Room:
         return Outcome(TYPED, type(error).__name__, _trace_of(error))
 
     def _seen_outside(self) -> dict[str, object]:
-        beside = [path for path in self._case.parent.iterdir() if path not in (self._case, self._out)]
-        paths = [*beside, *self._outside.rglob("*")]
+        room = self._case.parent
+        beside = [path for folder in (room, room.parent) for path in folder.iterdir()]
+        paths = [*(path for path in beside if path not in (self._case, self._out)), *self._outside.rglob("*")]
         return {str(path): (path.stat().st_mode, path.is_file() and path.read_bytes()) for path in paths}
 
     def _finished(self) -> dict[str, bytes]:

@@ -17,7 +17,7 @@ import pytest
 
 from unified_profiler import registry
 from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.foreign import LIMIT_VARIABLE
+from unified_profiler.model.foreign import LIMIT_VARIABLE, read_bytes
 from unified_profiler.model.trace import Trace
 from unified_profiler.readers import read
 from unified_profiler.writing import write
@@ -174,3 +174,10 @@ def test_our_own_json_with_text_that_is_none_is_damage(text: bytes, exported: tu
         path.write_bytes(path.read_bytes().replace(b'"' + text + b'"', text))
     with pytest.raises(TraceFormatError, match=r"t\.json cannot be read; expected JSON that unified_profiler wrote"):
         read(path)
+
+
+def test_every_native_file_may_be_packed(native: tuple[Path, Path]) -> None:
+    path, file = native
+    whole = read(path).traces[0].events
+    file.write_bytes(gzip.compress(read_bytes(file)))
+    assert read(path).traces[0].events.equals(whole)
