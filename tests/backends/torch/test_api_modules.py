@@ -148,3 +148,26 @@ def test_two_models_with_the_same_paths_are_told_apart() -> None:
     with trace_api(with_modules=True) as tracer:
         two(one(X))
     assert [row["module"] for row in rows(tracer, "module")] == ["Generator", "0", "Discriminator", "Discriminator.0"]
+
+
+class WithOwnListing(nn.Module):  # type: ignore[misc]
+    """Lists its modules by a method of its own, with the arguments of an earlier version of torch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def named_modules(self, memo: Any = None, prefix: str = "") -> Any:
+        yield prefix, self
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)
+
+
+def test_a_module_that_cannot_be_listed_is_a_failure_and_not_an_error_of_the_training() -> None:
+    model = WithOwnListing()
+    with Profiler(backend="torch", with_modules=True, operators=False, hardware_hz=0) as prof:
+        assert model(X).shape == (3, 2)
+    modules = {row["module"] for row in prof.traces[0].events.to_pylist() if row["kind"] == "module"}
+    assert modules == {"WithOwnListing", "WithOwnListing.Linear"}
+    assert [failure.action for failure in prof.failures] == ["find the paths of modules"]
