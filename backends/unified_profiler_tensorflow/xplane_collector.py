@@ -1,14 +1,16 @@
 """XPlaneCollector: TensorFlow's own profiler of the whole process, through one recording.
 
-TensorFlow allows one profiler at a time in a process; one that is already active is somebody else's and is not touched.
+TensorFlow allows one profiler at a time in a process. One that is already active is somebody else's and is not touched,
+and one that the program starts while this one records takes its place. To tell the two apart, the native session is
+held here and not where `tf.profiler.experimental` keeps that of the program, which can stop only its own.
 """
 
 from __future__ import annotations
 
+import functools
 import operator
 import threading
-import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,16 +21,22 @@ from unified_profiler.errors import BackendBusyError, BackendError, NativeProfil
 from unified_profiler.model.text import storable
 from unified_profiler.spi import RecordOptions
 from unified_profiler_tensorflow.protobuf import DAMAGED, message_classes
+from unified_profiler_tensorflow.step_hooks_patching import Undo, replace
 
 _BUSY = (
     "A profiler of TensorFlow is already active in this process (a TensorBoard callback with `profile_batch`, a "
     "profiler server, a run with FULL_TRACE?), and TensorFlow allows one at a time. Stop it before this one records, "
     "or leave TensorFlow out with `backend=`."
 )
+_DISPLACED = (
+    "The program started TensorFlow's profiler itself while this one recorded (`tf.profiler.experimental.start`, a "
+    "TensorBoard callback with `profile_batch`), and TensorFlow allows one at a time. The program has what its own "
+    "recorded; what this one had recorded is lost. Use one of them in a step, or leave TensorFlow out with `backend=`."
+)
 
 
 class XPlaneCollector:
-    """Records one cycle with `tf.profiler.experimental`.
+    """Records one cycle with the profiler of `tf.profiler.experimental`.
 
     Attributes:
         applied: The tracer levels TensorFlow says it used, once it has stopped; empty if it does not say.
@@ -38,17 +46,20 @@ class XPlaneCollector:
         self.applied: dict[str, int] = {}
         self._options = options
         self._logdir = logdir
-        self._session: weakref.ref[Any] | None = None
+        self._session: Any = None
+        self._displaced = False
+        self._unwatch: Undo | None = None
+        self._lock = threading.Lock()
 
     @property
     def started(self) -> bool:
         """Whether it was started here, and not yet let go."""
-        return self._session is not None
+        return self.active or self._displaced
 
     @property
     def active(self) -> bool:
-        """Whether the profiler that was started here is still active: only TensorFlow itself holds it."""
-        return self._session is not None and self._session() is not None
+        """Whether the profiler that was started here is still active."""
+        return self._session is not None
 
     def warm_up(self) -> None:
         """Start and stop once: the first start in a process is slower, and loads the tracers of devices.
@@ -76,16 +87,20 @@ class XPlaneCollector:
         """End recording and return what TensorFlow wrote: one file per host.
 
         Raises:
-            NativeProfilerError: Somebody else stopped it, TensorFlow failed or wrote nothing.
+            BackendBusyError: The program started its own, which took the place of this one.
+            NativeProfilerError: TensorFlow failed or wrote nothing.
         """
-        if not self.active:
-            msg = (
-                "TensorFlow's profiler was stopped by somebody else before this recording ended, and what it had "
-                "recorded is lost. Remove calls of `tf.profiler.experimental.stop()` from the recorded steps."
-            )
-            raise NativeProfilerError(msg)
+        with self._lock:
+            session = self._let_go()
+            if session is None:
+                raise BackendBusyError(_DISPLACED)
+            try:
+                with _native("stop and save"):
+                    session.export_to_tb()
+            except NativeProfilerError:
+                session.stop()  # the error may keep it alive
+                raise
         with _native("stop and save"):
-            tf.profiler.experimental.stop()
             files = tuple(sorted(self._logdir.rglob("*.xplane.pb")))
             if not files:
                 msg = f"no .xplane.pb file was written below {self._logdir}"
@@ -96,9 +111,9 @@ class XPlaneCollector:
 
     def discard(self) -> None:
         """Free the native profiler, if it is held here."""
-        if self.active:
-            tf.profiler.experimental.stop(save=False)
-        self._session = None
+        with self._lock:
+            self._let_go()
+            self._displaced = False
 
     def ignored(self) -> list[str]:
         """Say which options TensorFlow did not follow, one sentence each."""
@@ -109,18 +124,37 @@ class XPlaneCollector:
         ]
 
     def _open(self, logdir: str) -> None:
-        options = self._native_options()
-        if _active_session() is not None:
-            raise BackendBusyError(_BUSY)
+        options, sessions = self._native_options(), _native_sessions()
+        session = _unwrapped(sessions.ProfilerSession)()
         try:
             with _native("start"):
-                tf.profiler.experimental.start(logdir, options)
+                session.start(logdir, options._asdict())
         except NativeProfilerError as error:
             if not isinstance(error.__cause__, tf.errors.AlreadyExistsError):
                 raise
-            tf.profiler.experimental.stop(save=False)  # it keeps the refused session as if it were active
             raise BackendBusyError(_BUSY) from error
-        self._session = weakref.ref(_active_session())  # a strong one would keep the native profiler alive
+        self._session = session
+        self._unwatch = replace(sessions, "ProfilerSession", self._giving_way(sessions.ProfilerSession))
+
+    def _giving_way(self, make_session: Callable[[], Any]) -> Callable[[], Any]:
+        """Wrap what makes the program's sessions: TensorFlow would refuse one, and raise in the program."""
+
+        @functools.wraps(make_session, updated=())
+        def make() -> Any:
+            with self._lock:
+                if self._let_go() is not None:
+                    self._displaced = True
+            return make_session()
+
+        return make
+
+    def _let_go(self) -> Any:
+        """Give up the session, which ends where nobody holds it any longer."""
+        session, self._session = self._session, None
+        unwatch, self._unwatch = self._unwatch, None
+        if unwatch is not None:
+            unwatch()
+        return session
 
     def _native_options(self) -> Any:
         with _native("prepare"):
@@ -147,22 +181,26 @@ class _Number:
         return self._value
 
 
-def _active_session() -> Any:
-    """Return the native profiler that is active, None if there is none.
+def _unwrapped(make_session: Any) -> Any:
+    """Return TensorFlow's own class: between recorders of this package, the first to start records."""
+    return getattr(make_session, "__wrapped__", make_session)
 
-    The place is private. Only by it can ours be told from somebody else's: `stop()` ends whichever is active.
-    """
+
+def _native_sessions() -> Any:
+    """Return the module by which `tf.profiler.experimental` makes its sessions. It is private."""
     try:
         from tensorflow.python.profiler import profiler_v2
 
-        session = profiler_v2._profiler
+        module = profiler_v2._pywrap_profiler
+        for name in ("start", "export_to_tb"):
+            getattr(_unwrapped(module.ProfilerSession), name)
     except (ImportError, AttributeError) as error:
         msg = (
-            f"TensorFlow {tf.__version__} keeps its active profiler in a place that this version of unified-profiler "
+            f"TensorFlow {tf.__version__} makes its profilers in a place that this version of unified-profiler "
             "does not know. Use a version of TensorFlow that it was tested with, or leave it out with `backend=`."
         )
         raise NativeProfilerError(msg) from error
-    return session
+    return module
 
 
 def python_threads() -> dict[int, tuple[int, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.profiler import profiler_v2
+from tensorflow.python.profiler.internal import _pywrap_profiler
 
 import unified_profiler as up
 from unified_profiler.model.trace import Trace
@@ -99,7 +101,7 @@ def test_a_fit_that_raises(error: type[BaseException], tmp_path: Path) -> None:
     assert profiler_v2._profiler is None
 
 
-@pytest.mark.parametrize("verb", ["start", "stop"])
+@pytest.mark.parametrize("verb", ["start", "export_to_tb"])
 def test_a_native_profiler_that_raises(
     verb: str, expected: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,13 +110,11 @@ def test_a_native_profiler_that_raises(
         raise RuntimeError(msg)
 
     with monkeypatch.context() as patch:
-        patch.setattr(tf.profiler.experimental, verb, broken)
+        patch.setattr(_pywrap_profiler.ProfilerSession, verb, broken)
         losses, prof = profiled(tmp_path / "broken")
     assert losses == expected
     assert len(prof.failures) == 2
     assert f"{verb} is broken" in prof.failures[0].error
-    if profiler_v2._profiler is not None:  # nothing could stop it while `stop` was broken
-        tf.profiler.experimental.stop(save=False)
     _, later = profiled(tmp_path / "later")
     assert later.failures == ()
 
@@ -131,8 +131,11 @@ def test_tensorboard_that_wants_to_profile_while_we_record(expected: list[float]
     board = keras.callbacks.TensorBoard(str(tmp_path / "board"), profile_batch=(4, 4))
     losses, prof = profiled(tmp_path / "ours", board)
     assert losses == expected
-    assert prof.failures == ()
-    assert [op_steps(trace) for trace in prof.traces] == [{2, 3}, {6, 7}]
+    assert [(failure.action, failure.error.split(":")[0]) for failure in prof.failures] == [
+        ("stop", "BackendBusyError")
+    ]
+    assert [op_steps(trace) for trace in prof.traces] == [set(), {6, 7}]
+    assert list((tmp_path / "board").rglob("*.xplane.pb"))
 
 
 def test_tensorboard_that_profiles_between_two_cycles(expected: list[float], tmp_path: Path) -> None:
@@ -153,3 +156,36 @@ def test_two_profilers_at_once(expected: list[float], tmp_path: Path) -> None:
     assert {failure.error.split(":")[0] for failure in second.failures} == {"BackendBusyError"}
     assert op_steps(first.traces[0])
     assert [trace.info.first_step for trace in second.traces] == [2, 6]
+
+
+def test_two_threads_that_call_step(tmp_path: Path) -> None:
+    together = threading.Barrier(2)
+    lock = threading.Lock()
+
+    def train(mark: Callable[[], object]) -> list[list[float]]:
+        losses: list[list[float]] = [[], []]
+
+        def work(index: int) -> None:
+            weight = tf.Variable(tf.ones((4, 4)))
+            together.wait()
+            for _ in range(20):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_sum(tf.matmul(weight, weight))
+                weight.assign_sub(0.001 * tape.gradient(loss, weight))
+                losses[index].append(float(loss))
+                with lock:
+                    mark()
+
+        threads = [threading.Thread(target=work, args=(index,)) for index in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return losses
+
+    expected = train(lambda: None)
+    schedule = up.schedule(wait=1, warmup=1, active=2)
+    with up.Profiler(schedule=schedule, output_dir=tmp_path, backend="tensorflow", keep_native=True) as prof:
+        assert train(prof.step) == expected
+    assert prof.failures == ()
+    assert all("op" in trace.events.column("kind").to_pylist() for trace in prof.traces)

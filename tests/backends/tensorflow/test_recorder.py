@@ -44,6 +44,7 @@ def _functions_are_built() -> None:
 def _nothing_is_left_active() -> Iterator[None]:
     yield
     assert profiler_v2._profiler is None
+    _pywrap_profiler.ProfilerSession().start("", {})  # refused as long as any other is active
 
 
 def host(path: Path) -> Any:
@@ -237,21 +238,52 @@ def test_of_two_recorders_the_first_to_start_records(tmp_path: Path) -> None:
     assert has(first.stop(), "MatMul")
 
 
-def test_a_recording_that_somebody_else_stopped_is_lost_and_told(tmp_path: Path) -> None:
+def test_the_program_can_stop_its_own_profiler_only(tmp_path: Path) -> None:
     recorder = started(tmp_path)
-    profiler.stop(save=False)
-    with pytest.raises(NativeProfilerError, match="stopped by somebody else"):
+    with pytest.raises(tf.errors.UnavailableError):
+        profiler.stop(save=False)
+    work()
+    assert has(recorder.stop(), "MatMul")
+
+
+def test_a_profiler_that_the_program_starts_and_stops_while_recording_takes_its_place(tmp_path: Path) -> None:
+    recorder = started(tmp_path / "ours")
+    with profiler.Profile(str(tmp_path / "theirs")):
+        work()
+    with pytest.raises(BackendBusyError, match="The program has what its own recorded"):
         recorder.stop()
+    recorder.discard()
+    (theirs,) = (tmp_path / "theirs").rglob("*.xplane.pb")
+    assert any(name.endswith(":MatMul") for name in names(theirs))
+    later = started(tmp_path / "later")
+    work()
+    assert has(later.stop(), "MatMul")
+
+
+def test_sessions_go_on_being_recorded_when_the_program_starts_its_profiler(net: Any, tmp_path: Path) -> None:
+    recorder = started(tmp_path / "ours", record_shapes=True)
+    with profiler.Profile(str(tmp_path / "theirs")):
+        net.run()
+    capture = recorder.stop()
+    assert [file.name for file in capture.files] == ["run-00000.pb"]
+    assert any("The program started TensorFlow's profiler itself" in text for text in capture.details["problems"])
+
+
+def test_tensorflow_makes_its_sessions_itself_when_nothing_records(tmp_path: Path) -> None:
+    before = _pywrap_profiler.ProfilerSession
+    recorder = started(tmp_path / "ours")
+    assert _pywrap_profiler.ProfilerSession is not before
+    recorder.stop()
+    assert _pywrap_profiler.ProfilerSession is before
 
 
 @pytest.mark.parametrize("verb", ["stop", "discard"])
 def test_a_profiler_that_took_the_place_of_ours_is_left_alone(verb: str, tmp_path: Path) -> None:
     recorder = started(tmp_path / "ours")
-    profiler.stop(save=False)
     profiler.start(str(tmp_path / "theirs"))
     try:
         getattr(recorder, verb)()
-    except NativeProfilerError:
+    except BackendBusyError:
         recorder.discard()
     work()
     profiler.stop()
@@ -307,7 +339,7 @@ def test_a_tensorflow_that_keeps_its_profiler_elsewhere_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.delattr(profiler_v2, "_profiler")
+        patch.delattr(profiler_v2, "_pywrap_profiler")
         recorder = started(tmp_path)
         with pytest.raises(NativeProfilerError, match="in a place that this version"):
             recorder.stop()
