@@ -140,6 +140,8 @@ def next_run_is_complete(ended: Training, control: Training, runs: dict[str, Any
     if ended.code != 0 or len(ended.losses) != NEXT_STEPS:
         yield f"the next run ended with {ended.code} after '{ended.last}'"
     yield from same_losses(ended, control)
+    if not runs:
+        yield "the next run delivered nothing"
     for contents in runs.values():
         complete = [trace["complete"] for trace in contents.get("traces", ())]
         if complete != [True, False] or contents["steps"] != NEXT_STEPS or contents["failures"]:
