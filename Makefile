@@ -3,6 +3,7 @@
 #
 #   make demo                     profile a real training in each framework, show what came out, and compare
 #   make test                     lint, types, architecture and all tests
+#   make test LOAD=4              the same while four other processes keep the machine busy
 #   make bench                    compare with the native profilers
 #   make lint | docs | clean
 #   make editable                 work on the code: install the tree itself instead of the wheel
@@ -12,6 +13,9 @@ PYTHON ?= python3
 VENV ?= .venv
 FRAMEWORKS ?= torch,tensorflow,mindspore
 PYTEST ?=
+LOAD ?= 0
+# Is busy until its parent, whose process id it is given, ends.
+BUSY := import os, sys; exec("while os.getppid() == int(sys.argv[1]): pass")
 
 comma := ,
 empty :=
@@ -43,6 +47,7 @@ demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py $(FRAMEWORK_LIST)
 
 test: lint $(INSTALLED) $(TEST_TOOLS) browser java
+	for _ in $$(seq $(LOAD)); do $(BIN)/python -c '$(BUSY)' $$$$ & done; \
 	UNIFIED_PROFILER_TEST_INSTALLED=1 $(BIN)/pytest --numprocesses 2 --dist loadfile $(PYTEST)
 
 bench: $(INSTALLED) $(BENCH_TOOLS)
