@@ -3,6 +3,7 @@
 #
 #   make demo                     profile a real training in each framework, show what came out, and compare
 #   make test                     lint, types, architecture and all tests
+#   make test LOAD=4              the same while four other processes keep the machine busy
 #   make bench                    compare with the native profilers
 #   make fuzz                     read 20000 damaged files of every format; FUZZ_COUNT=500 FORMATS=kineto,xplane for less
 #   make sweep                    send signals to 200 trainings at random moments, and check what they leave
@@ -16,6 +17,9 @@ FRAMEWORKS ?= torch,tensorflow,mindspore
 PYTEST ?=
 FUZZ_COUNT ?= 20000
 FORMATS ?=
+LOAD ?= 0
+# Is busy until its parent, whose process id it is given, ends.
+BUSY := import os, sys; exec("while os.getppid() == int(sys.argv[1]): pass")
 
 comma := ,
 empty :=
@@ -47,6 +51,7 @@ demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py $(FRAMEWORK_LIST)
 
 test: lint $(INSTALLED) $(TEST_TOOLS) browser java
+	for _ in $$(seq $(LOAD)); do $(BIN)/python -c '$(BUSY)' $$$$ & done; \
 	UNIFIED_PROFILER_TEST_INSTALLED=1 $(BIN)/pytest --numprocesses 2 --dist loadfile $(PYTEST)
 
 bench: $(INSTALLED) $(BENCH_TOOLS)

@@ -2,11 +2,23 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    import unified_profiler as up
 
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # else the processor decides which kernels TensorFlow takes
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # else threads spin while another program has the core of one of them
+
+# How long an example takes says nothing on a machine that does other things as well.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
+
+TICK_NS = 1000
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -17,3 +29,26 @@ def _temporary_files_of_this_run_only(tmp_path_factory: pytest.TempPathFactory) 
         patch.setenv("TMPDIR", os.fspath(folder))
         patch.setattr(tempfile, "tempdir", None)
         yield
+
+
+@pytest.fixture(scope="session")
+def by_counts() -> Callable[[up.Run], up.Run]:
+    """Replace the clock of a recorded run by one that ticks once for each event that begins or ends.
+
+    What happens more often takes longer by it, and the load of the machine does not count.
+    """
+    import numpy as np
+    import pyarrow.compute as pc
+
+    import unified_profiler as up
+    from unified_profiler.model.nesting import nest, with_column
+
+    def counted(trace: up.Trace) -> up.Trace:
+        events = trace.events.filter(pc.not_equal(trace.events["kind"], "counter"))  # they are read now and then
+        start, duration = (events[name].to_numpy() for name in ("start_ns", "duration_ns"))
+        _, tick = np.unique(np.concatenate([start, start + duration]), return_inverse=True)
+        start, end = np.split(tick.astype(np.int64) * TICK_NS, 2)
+        events = with_column(with_column(events, "start_ns", start), "duration_ns", end - start)
+        return up.Trace(nest(events), trace.info)
+
+    return lambda run: up.Run(traces=tuple(map(counted, run.traces)))

@@ -122,7 +122,7 @@ class Perceptron(nn.Cell):  # type: ignore[misc]  # mindspore is not typed here
     def __init__(self, slow: Slow | None) -> None:
         """Make the layers."""
         super().__init__()
-        width = 4 * sizes.HIDDEN if slow == "kernel" else sizes.HIDDEN
+        width = sizes.WIDER * sizes.HIDDEN if slow == "kernel" else sizes.HIDDEN
         self.slow = slow
         self.first = nn.Dense(sizes.COLUMNS, sizes.HIDDEN)
         self.second = nn.Dense(sizes.HIDDEN, width)

@@ -76,7 +76,7 @@ def recurrent() -> keras.Model:
 
 def perceptron(slow: Slow | None) -> keras.Model:
     """Three dense layers."""
-    width = 4 * sizes.HIDDEN if slow == "kernel" else sizes.HIDDEN
+    width = sizes.WIDER * sizes.HIDDEN if slow == "kernel" else sizes.HIDDEN
     rows = keras.Input((sizes.COLUMNS,), batch_size=sizes.ROWS)
     hidden = layers.ReLU()(layers.Dense(sizes.HIDDEN)(rows))
     if slow == "transpose":

@@ -124,7 +124,7 @@ class Perceptron(nn.Module):  # type: ignore[misc]  # torch is not typed here
     def __init__(self, slow: Slow | None) -> None:
         """Make the layers."""
         super().__init__()
-        width = 4 * sizes.HIDDEN if slow == "kernel" else sizes.HIDDEN
+        width = sizes.WIDER * sizes.HIDDEN if slow == "kernel" else sizes.HIDDEN
         self.slow = slow
         self.first = nn.Linear(sizes.COLUMNS, sizes.HIDDEN)
         self.second = nn.Linear(sizes.HIDDEN, width)

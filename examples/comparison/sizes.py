@@ -22,6 +22,7 @@ SENTENCES, WORDS, VOCABULARY, WIDTH, HEADS, INNER = 8, 64, 1000, 128, 4, 512  # 
 DROPPED = 0.1
 SERIES, MOMENTS, SIGNALS, STATE = 16, 32, 64, 128  # lstm
 ROWS, COLUMNS, HIDDEN = 128, 784, 512  # mlp
+WIDER = 4  # slow kernel: how many times wider the mlp's second layer is
 TURNS, TURNED = 20, 16  # slow transpose: how often, and how many rows the matrix has that is turned
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
 from unified_profiler.viewer import TimelineServer, find_ui
 
-SECONDS = 60
-"""The longest that a page may take."""
+SECONDS = 600
+"""The longest that a page may take; far more than it does, since the machine may be busy."""
 FLAGS = [
     "--no-sandbox",  # containers run tests as root
     "--disable-gpu",
@@ -39,12 +39,40 @@ def chromium() -> str:
 
 @pytest.fixture(scope="module")  # not longer: while it is open, an event loop runs in this thread
 def browser(chromium: str) -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+    expect.set_options(timeout=SECONDS * 1000)
+    with sync_playwright() as playwright, pytest.MonkeyPatch.context() as patch:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS, timeout=SECONDS * 1000)
+        for name in ("new_context", "new_page"):
+            patch.setattr(browser, name, patient(getattr(browser, name)))
         yield browser
         browser.close()
+
+
+def patient(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Have the contexts or pages that are made wait longer than the 30 seconds which the browser driver waits."""
+
+    def made(**options: Any) -> Any:
+        found = make(**options)
+        found.set_default_timeout(SECONDS * 1000)
+        return found
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def eventually() -> Callable[[Any, Callable[[], bool]], bool]:
+    """Say whether something comes to hold of a page, which draws when it comes to it."""
+    return comes_to_hold
+
+
+def comes_to_hold(page: Any, condition: Callable[[], bool]) -> bool:
+    for _ in range(SECONDS * 20):
+        if condition():
+            return True
+        page.wait_for_timeout(50)
+    return False
 
 
 @pytest.fixture(scope="session")
@@ -68,12 +96,9 @@ class Perfetto:
 
     def wait_until(self, condition: str, argument: Any = None) -> None:
         """Ask until it holds. What the browser driver has for that is `eval`, which the page does not allow."""
-        for _ in range(SECONDS * 20):
-            if self.page.evaluate(condition, argument):
-                return
-            self.page.wait_for_timeout(50)
-        shown = self.page.evaluate("() => document.querySelector('.pf-modal-dialog')?.innerText")
-        pytest.fail(f"not in {SECONDS} seconds: {condition}; the page says {shown!r}")
+        if not comes_to_hold(self.page, lambda: bool(self.page.evaluate(condition, argument))):
+            shown = self.page.evaluate("() => document.querySelector('.pf-modal-dialog')?.innerText")
+            pytest.fail(f"not in {SECONDS} seconds: {condition}; the page says {shown!r}")
 
     def wait_for_trace(self, title: str) -> None:
         loaded = "name => Boolean(!app.isLoadingTrace && app.trace?.traceInfo.traceTitle.startsWith(name + ' '))"

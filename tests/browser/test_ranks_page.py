@@ -15,6 +15,7 @@ from unified_profiler.testing.fleets import Fleet, HostClock, Straggler
 pytestmark = pytest.mark.browser
 
 SLOW = Straggler(rank=3, since=20, extra_ns=4_000_000, operator="layer_1")
+RIGHT_END_OF_THE_MAP = "document.querySelector('#ranks-map .main-svg').getBoundingClientRect().right"
 
 
 @pytest.fixture(scope="module")
@@ -113,16 +114,15 @@ def test_the_map_shows_ranks_steps_and_since_when(page: Any, table: RankTable) -
     assert str(since) in drawn["layout"]["annotations"][0]["text"]
 
 
-def test_the_map_can_show_something_else_by_keyboard(page: Any) -> None:
+def test_the_map_can_show_something_else_by_keyboard(page: Any, eventually: Any) -> None:
     before = page.locator("#ranks-map .plot").screenshot()
     page.focus("#ranks-measure input:checked")
     page.keyboard.press("ArrowRight")
     assert page.inner_text("#ranks-map h3") == "Own time"
-    page.wait_for_timeout(200)
-    assert page.locator("#ranks-map .plot").screenshot() != before
+    assert eventually(page, lambda: page.locator("#ranks-map .plot").screenshot() != before)
 
 
-def test_it_speaks_both_languages_and_fits_a_phone(page: Any) -> None:
+def test_it_speaks_both_languages_and_fits_a_phone(page: Any, eventually: Any) -> None:
     page.set_viewport_size({"width": 360, "height": 800})
     for language, theme in (("zh", "dark"), ("en", "light")):
         page.select_option("#theme", theme)
@@ -131,7 +131,5 @@ def test_it_speaks_both_languages_and_fits_a_phone(page: Any) -> None:
         assert "undefined" not in text
         assert "ui." not in text
         assert ("偏慢" in page.inner_text("#ranks-verdict")) == (language == "zh")
-        page.wait_for_timeout(300)
+        assert eventually(page, lambda: 200 < page.evaluate(RIGHT_END_OF_THE_MAP) <= 360)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        right = page.evaluate("document.querySelector('#ranks-map .main-svg').getBoundingClientRect().right")
-        assert 200 < right <= 360

@@ -175,14 +175,13 @@ def test_another_step_can_be_chosen(report: Page) -> None:
     report.page.select_option("#timeline-step", index=0)
 
 
-def test_the_timeline_can_be_zoomed_and_walked_by_keyboard(report: Page) -> None:
+def test_the_timeline_can_be_zoomed_and_walked_by_keyboard(report: Page, eventually: Any) -> None:
     canvas = report.page.locator("#timeline-canvas")
     whole = canvas.screenshot()
     canvas.focus()
     for key in ("w", "w", "d"):
         report.page.keyboard.press(key)
-    report.page.wait_for_timeout(100)
-    assert canvas.screenshot() != whole
+    assert eventually(report.page, lambda: canvas.screenshot() != whole)
     report.page.keyboard.press("0")
 
 

@@ -96,7 +96,7 @@ def viewed(request: pytest.FixtureRequest, tmp_path_factory: Any, browser: Any, 
         yield shown
         page.close()
         process.terminate()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=600) == 0
 
 
 def test_every_recorded_event_is_a_slice(viewed: Viewed) -> None:

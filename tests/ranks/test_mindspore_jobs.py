@@ -24,7 +24,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-c", MSRUN, *options, str(PROGRAM), str(folder), "work", "data"]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # msrun starts what is called python
     environment = {**os.environ, "PATH": path}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=250)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 

@@ -28,7 +28,7 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, str(PROGRAM), str(folder), "apart", "work", "data"]
     with ExitStack() as stack:
         workers = [stack.enter_context(started(command, index)) for index in range(2)]
-        said = [worker.communicate(timeout=200)[0] for worker in workers]
+        said = [worker.communicate(timeout=900)[0] for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0], "\n".join(said)
     return folder
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,14 +20,16 @@ def job(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("torch")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={request.param}"]
     command = [*torchrun, str(PROGRAM), str(folder), "equal", "work", "data"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
 
-def test_ranks_that_do_the_same_are_not_blamed(job: Path) -> None:
-    table = up.rank_table(up.read(job / "equal"))
+def test_ranks_that_do_the_same_are_not_blamed(job: Path, by_counts: Callable[[up.Run], up.Run]) -> None:
+    """Told by counts: by its clock, other programs may have made one of them really slower."""
+    table = up.rank_table(by_counts(up.read(job / "equal")))
     assert [statement.code for statement in table.verdict] == ["equal"]
+    assert len({row.own_ns for row in table.ranks.rows}) == 1
 
 
 def test_a_rank_with_more_work_is_found_with_its_operator(job: Path) -> None:

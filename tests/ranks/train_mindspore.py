@@ -2,7 +2,8 @@
 
     msrun --worker_num=2 --local_worker_num=2 --join=True train_mindspore.py OUTPUT SCENARIO...
 
-From the middle on rank 1 has more work, or its batches take longer. Each scenario leaves a run in OUTPUT/SCENARIO.
+From the middle on rank 1 has more work, or its batches take longer: many times as long as a step takes otherwise, so
+that other programs on the machine do not hide it. Each scenario leaves a run in OUTPUT/SCENARIO.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ def train(training: Training, output_dir: Path, scenario: str) -> None:
 
 def main() -> None:
     ms.set_context(mode=ms.PYNATIVE_MODE, device_target="CPU")
+    ms.runtime.launch_blocking()  # threads that hand operators over spin while another program has the core of one
     init()
     output_dir, *scenarios = sys.argv[1:]
     training = Training()

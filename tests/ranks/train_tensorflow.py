@@ -3,7 +3,8 @@
     TF_CONFIG=... python train_tensorflow.py OUTPUT together|apart SCENARIO...
 
 Together the workers reduce their gradients in each step (MultiWorkerMirroredStrategy), apart each trains for itself.
-From the middle on worker 1 has more work, or its batches take longer. Each scenario leaves a run in OUTPUT/SCENARIO.
+From the middle on worker 1 has more work, or its batches take longer: many times as long as a step takes otherwise, so
+that other programs on the machine do not hide it. Each scenario leaves a run in OUTPUT/SCENARIO.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ BATCH, FEATURES, CLASSES = 64, 256, 10
 def batches(*, slow: bool) -> Iterator[tuple[Any, Any]]:
     for step in range(STEPS):
         if slow and step >= SLOW_FROM:
-            time.sleep(0.04)
+            time.sleep(0.4)
         yield np.full((BATCH, FEATURES), step % 7, np.float32), np.arange(BATCH, dtype=np.int32) % CLASSES
 
 
@@ -42,7 +43,7 @@ def dataset(*, slow: bool) -> Any:
 
 def multiplied(matrix: Any) -> Any:
     product = matrix
-    for _ in range(8):
+    for _ in range(32):
         product = product @ matrix
     return product
 

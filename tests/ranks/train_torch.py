@@ -2,7 +2,8 @@
 
     torchrun --nproc_per_node=2 train_torch.py OUTPUT SCENARIO...
 
-From the middle on rank 1 has more work, or its samples take longer. Each scenario leaves a run in OUTPUT/SCENARIO.
+From the middle on rank 1 has more work, or its samples take longer: many times as long as a step takes otherwise, so
+that other programs on the machine do not hide it. Each scenario leaves a run in OUTPUT/SCENARIO.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from torch.utils.data import DataLoader, Dataset
 import unified_profiler as up
 
 STEPS, SLOW_FROM, SLOW_RANK = 40, 20, 1
-BATCH, FEATURES, CLASSES = 64, 256, 10
+BATCH, FEATURES, CLASSES = 64, 64, 10
+SLOW_SECONDS = 0.3
 
 
 class Samples(Dataset):  # type: ignore[misc]
@@ -34,13 +36,13 @@ class Samples(Dataset):  # type: ignore[misc]
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         if self._slow and index >= SLOW_FROM * BATCH:
-            time.sleep(0.0002)
+            time.sleep(SLOW_SECONDS / BATCH)
         return torch.randn(FEATURES), index % CLASSES
 
 
 def train(output_dir: Path, scenario: str) -> None:
     slow = dist.get_rank() == SLOW_RANK
-    layers = torch.nn.Linear(FEATURES, 512), torch.nn.ReLU(), torch.nn.Linear(512, 512), torch.nn.Linear(512, CLASSES)
+    layers = torch.nn.Linear(FEATURES, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64), torch.nn.Linear(64, CLASSES)
     model = DistributedDataParallel(torch.nn.Sequential(*layers))
     optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
     loader = DataLoader(Samples(slow=slow and scenario == "data"), batch_size=BATCH)
@@ -56,8 +58,8 @@ def train(output_dir: Path, scenario: str) -> None:
 
 
 def more_work() -> None:
-    matrix = torch.ones(384, 384)
-    for _ in range(6 * dist.get_world_size()):  # all share one core: at least the time of a step
+    matrix = torch.ones(512, 512)
+    for _ in range(30):
         torch.mm(matrix, matrix)
 
 

@@ -167,7 +167,7 @@ def test_a_profiler_that_nobody_stopped_does_not_sample_for_ever() -> None:
     assert not sampling._thread.join(0)
     del profiler
     gc.collect()
-    assert sampling._thread.join(10)
+    assert sampling._thread.join(600)
 
 
 def test_a_source_that_fails_is_among_the_failures_and_strict_raises(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -433,7 +433,7 @@ def test_an_interruption_inside_profiling_leaves_nothing_armed() -> None:
 VERBS = ["recorder", "arm", "start", "mark_step", "stop", "normalise", "discard"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     plan=st.builds(
         up.Schedule,

@@ -678,7 +678,7 @@ def test_every_kernel_of_a_graph_runs_within_the_outermost_call() -> None:
 
 
 def test_a_call_lasts_as_long_as_its_work_if_it_is_waited_for_and_else_as_its_dispatch() -> None:
-    large = tensor(1000, 1000)
+    large = tensor(2000, 2000)  # thousands of times the work of its dispatch
     for synchronise in (True, False):
         native.wait_for_kernels()
         trace, (call,) = recorded(lambda: ops.matmul(large, large), synchronise=synchronise)

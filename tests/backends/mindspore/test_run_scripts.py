@@ -69,7 +69,7 @@ def launch(tmp_path: Path) -> Launch:
             env={**os.environ, **variables},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=900,
         )
         print(f"exit code {done.returncode}\n{done.stderr}")
         (path,) = (tmp_path / "profile").iterdir()

@@ -205,7 +205,7 @@ def in_another_process(tmp_path: Path, setup: str, **environment: str) -> dict[s
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))

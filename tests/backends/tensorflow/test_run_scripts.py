@@ -55,7 +55,7 @@ def launch(tmp_path: Path) -> Launch:
             env={**ENVIRONMENT, **environment},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=900,
         )
         print(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
         (path,) = (tmp_path / "profile").iterdir()

@@ -367,7 +367,7 @@ def test_a_run_under_way_when_recording_ends_is_told(tmp_path: Path) -> None:
 
     def wait() -> Any:
         began.set()
-        leave.wait(timeout=60)
+        leave.wait(timeout=600)
         return np.float32(7)
 
     with tf.Graph().as_default(), v1.Session() as session:
@@ -375,7 +375,7 @@ def test_a_run_under_way_when_recording_ends_is_told(tmp_path: Path) -> None:
         recorder = started(tmp_path)
         thread = threading.Thread(target=lambda: results.append(session.run(fetch)))
         thread.start()
-        began.wait(timeout=60)
+        began.wait(timeout=600)
         capture = recorder.stop()
         leave.set()
         thread.join()

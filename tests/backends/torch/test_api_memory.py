@@ -54,7 +54,7 @@ print(grown, count, len(tracer.traces), len(tracer.failures))
 def test_a_million_calls_take_little_memory(tmp_path: Any, *, to_disk: bool) -> None:
     folder = str(tmp_path / "run") if to_disk else ""
     done = subprocess.run(
-        [sys.executable, "-c", _MILLION, folder], capture_output=True, text=True, check=True, timeout=300
+        [sys.executable, "-c", _MILLION, folder], capture_output=True, text=True, check=True, timeout=900
     )
     grown, count, traces, failures = map(int, done.stdout.split())
     assert failures == 0

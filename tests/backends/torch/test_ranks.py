@@ -31,7 +31,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> up.Run:
     (folder / "train.py").write_text(PROGRAM)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
     command = [*torchrun, "--standalone", str(folder / "train.py"), str(folder / "out")]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, timeout=900)
     found: up.Run = up.read(folder / "out")
     return found
 

@@ -68,7 +68,7 @@ def launch(tmp_path: Path) -> Launch:
             env=ENVIRONMENT,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=900,
         )
         print(f"exit code {done.returncode}\n{done.stderr}")
         (path,) = (tmp_path / "profile").iterdir()
@@ -207,10 +207,11 @@ def test_a_script_without_steps_is_recorded_from_the_import_on(launch: Launch) -
 
 
 def test_the_recording_from_the_import_on_ends_after_its_time(launch: Launch) -> None:
-    text = "import time, torch\na, end, n = torch.randn(8, 8), time.monotonic() + 1, 0\n"
-    text += "while time.monotonic() < end:\n    a @ a; n += 1\nprint(n)\n"
-    ran = launch(text, "--opening-limit", "0.1", "--no-table")
-    assert 0 < ran.calls("aten::matmul") < int(ran.stdout)
+    text = "import time, torch\na, n = torch.randn(8, 8), 0\n"
+    text += "while torch.autograd._profiler_enabled():\n    a @ a; n += 1; time.sleep(0.01)\n"
+    text += "for _ in range(5): a @ a\nprint(n)\n"
+    ran = launch(text, "--opening-limit", "2", "--no-table")
+    assert 0 < ran.calls("aten::matmul") <= int(ran.stdout)
 
 
 def test_a_script_that_stops_before_the_window_is_recorded_from_the_import_on(launch: Launch) -> None:
@@ -292,7 +293,7 @@ def test_each_rank_of_a_job_writes_its_own_files(tmp_path: Path) -> None:
     )
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "unified_profiler"]
     done = subprocess.run(
-        [*torchrun, "run", "script.py"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120
+        [*torchrun, "run", "script.py"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stderr
     assert {"rank 0", "rank 1"} <= set(done.stdout.splitlines())

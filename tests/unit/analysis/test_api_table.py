@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from unified_profiler.analysis import api_table
@@ -189,7 +189,6 @@ def in_plain_python(trace: Trace) -> dict[str, tuple[int, int, int, int, int]]:
     }
 
 
-@settings(deadline=None)
 @given(spans=SPANS)
 def test_the_table_equals_what_plain_python_finds(make_trace: MakeTrace, spans: list[Any]) -> None:
     trace = make_trace(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from unified_profiler.analysis import op_table
@@ -16,7 +16,6 @@ from unified_profiler.model.trace import Trace
 MakeTrace = Callable[..., Trace]
 Spans = list[tuple[int, int, str, str]]
 
-UNTIMED = settings(deadline=None)  # the time of one example says nothing on a shared machine
 SPANS = st.lists(
     st.tuples(st.integers(0, 300), st.integers(1, 80), st.sampled_from("abc"), st.sampled_from(["op", "memory"])),
     max_size=40,
@@ -48,14 +47,12 @@ def _sum(trace: Trace, column: str, *keys: str) -> int:
 
 
 @pytest.mark.parametrize("key", ["name", "op", "input_shapes"])
-@UNTIMED
 @given(spans=SPANS)
 def test_self_times_add_up_to_the_time_of_the_roots(make_trace: MakeTrace, key: str, spans: Spans) -> None:
     trace = _make(make_trace, spans)
     assert _sum(trace, "self_cpu_ns", key) == sum(_roots(trace))
 
 
-@UNTIMED
 @given(spans=SPANS)
 def test_a_group_of_everything_has_the_calls_of_the_roots(make_trace: MakeTrace, spans: Spans) -> None:
     trace = _make(make_trace, spans)
@@ -63,14 +60,12 @@ def test_a_group_of_everything_has_the_calls_of_the_roots(make_trace: MakeTrace,
     assert _sum(trace, "counted", "framework") == len(_roots(trace))
 
 
-@UNTIMED
 @given(spans=SPANS)
 def test_memory_within_operators_belongs_to_exactly_one(make_trace: MakeTrace, spans: Spans) -> None:
     trace = _make(make_trace, spans)
     assert _sum(trace, "self_cpu_bytes", "name") == _sum(trace, "cpu_bytes", "framework")
 
 
-@UNTIMED
 @given(spans=SPANS)
 def test_no_call_has_more_self_time_than_time(make_trace: MakeTrace, spans: Spans) -> None:
     calls = op_calls(_make(make_trace, spans).events, keys=["name"], regions=False)

@@ -185,15 +185,20 @@ def test_a_thread_that_cannot_be_started_is_a_failure(monkeypatch: pytest.Monkey
 
 def test_a_source_that_hangs_holds_nobody_up_and_ends_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "PATIENCE_SECONDS", 0.01)
-    machine, answer = Machine(), threading.Event()
+    machine, asked, answer = Machine(), threading.Event(), threading.Event()
 
     def hanging() -> Iterator[Reading]:
+        asked.set()
         answer.wait()
         yield Reading(PROCESS_MEMORY, -1)
 
     sampler = machine.sampler(Source("a broken driver", hanging))
-    assert cycle(sampler) == []
+    sampler.prepare((), cycle=0)
+    sampler.begin()
+    assert asked.wait(600), "the thread is at the source, however late it was given a core"
+    sampler.end()
     hung = sampler.sampling
+    assert taken(sampler, 0, 1) == []
     assert cycle(sampler, number=1) == []
     answer.set()
     (failure,) = machine.faults.failures

@@ -56,7 +56,7 @@ def test_the_viewer_serves_until_it_is_told_to_end(
     with urllib.request.urlopen(address.partition("#")[0]) as page:  # noqa: S310  our own
         assert b"Perfetto UI" in page.read()
     viewing.send_signal(ending)
-    out, errors = viewing.communicate(timeout=60)
+    out, errors = viewing.communicate(timeout=600)
     assert viewing.returncode == 0, errors
     assert errors == ""
     assert "The viewer has ended" in out

@@ -211,7 +211,7 @@ def smallest_size(trace: Trace, folder: Path, form: str) -> int:
 
 
 @FORMATS
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(calls=CALLS, room=st.integers(0, 2000))
 def test_every_call_is_in_exactly_one_file_and_no_file_is_too_large(
     form: str, calls: list[Call], room: int, tmp_path: Path

@@ -107,7 +107,7 @@ def any_text() -> st.SearchStrategy[str]:
     return st.text(alphabet).map(storable)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(names=st.lists(any_text(), min_size=1))
 def test_csv_keeps_every_name(names: list[str], tmp_path: Path) -> None:
     assert [row["name"] for row in read_csv(write(named(names), tmp_path / "t.csv"))] == list(map(inert, names))

@@ -56,7 +56,7 @@ def test_rank_sums_are_counted_exactly(first: int, second: int) -> None:
 
 
 @given(shift=st.floats(0.5, 2), seed=st.integers(0, 2**31))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_a_factor_moves_the_interval_by_exactly_itself(shift: float, seed: int) -> None:
     random = np.random.default_rng(seed)
     before, after = (noisy(random, 100) for _ in range(2))
@@ -155,7 +155,7 @@ def test_a_slow_down_of_five_percent_is_found_by_runs_in_turn(run_of: RunOf) -> 
 
 
 @given(seed=st.integers(0, 2**31), share=st.floats(0.3, 0.75))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_load_that_leaves_some_steps_alone_is_no_regression(run_of: RunOf, seed: int, share: float) -> None:
     random = np.random.default_rng(seed)
     before, after = (5 * MS * (1 + 0.01 * random.exponential(size=220)) for _ in range(2))

@@ -12,7 +12,7 @@ import pytest
 
 from unified_profiler.launch.interruption import TERMINATED, Interruption
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 600.0
 
 
 def _spin_until(event: threading.Event) -> None:
@@ -119,5 +119,5 @@ with Interruption():
 
 
 def test_a_forked_child_dies_of_sigterm_as_ever() -> None:
-    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=600)
     assert done.stdout == "-15\n", done.stderr

@@ -40,7 +40,7 @@ SCRIPTS = {
 
 def run(*command: str, folder: Path) -> tuple[int, str, str]:
     done = subprocess.run(
-        [sys.executable, *command], cwd=folder, input="typed\n", capture_output=True, text=True, timeout=60
+        [sys.executable, *command], cwd=folder, input="typed\n", capture_output=True, text=True, timeout=600
     )
     return done.returncode, done.stdout, done.stderr
 

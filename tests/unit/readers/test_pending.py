@@ -182,7 +182,7 @@ def test_two_readers_at_once_give_the_same(left: Path, backend: FakeBackend, mon
     take = FileLock.take
 
     def slow_finish(*args: Any, **kwargs: Any) -> Any:
-        assert second_waits.wait(60)
+        assert second_waits.wait(600)
         return finish(*args, **kwargs)
 
     def noted_take(self: FileLock, *, wait: bool = False, make: bool = False) -> bool:

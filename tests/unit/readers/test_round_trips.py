@@ -78,7 +78,7 @@ def columns_of(trace: Trace) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
 @given(found=st.lists(rows(), max_size=6))
 def test_reading_gives_back_every_column(suffix: str, found: list[dict[str, Any]], tmp_path: Path) -> None:
     trace = trace_of(found)

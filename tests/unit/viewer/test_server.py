@@ -56,7 +56,7 @@ def ask(port: int) -> Ask:
     """Asks for a path, as it stands, with exactly the headers given."""
 
     def request(path: str, *, method: str = "GET", hosts: tuple[str, ...] | None = None, origin: str = "") -> Response:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         for host in (f"127.0.0.1:{port}",) if hosts is None else hosts:
             connection.putheader("Host", host)
@@ -90,7 +90,7 @@ def test_head_says_the_same_without_a_body(ask: Ask) -> None:
 
 
 def test_several_requests_fit_one_connection(port: int) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     bodies = []
     for _ in range(2):
         connection.request("GET", "/")
@@ -183,7 +183,7 @@ def test_a_link_to_a_directory_elsewhere_is_not_followed(ui: Path, tmp_path: Pat
     (tmp_path / "elsewhere" / "file.txt").write_text("secret")
     (ui / "link").symlink_to(tmp_path / "elsewhere")
     with TimelineServer(ui) as server:
-        connection = http.client.HTTPConnection(urlsplit(server.address).netloc, timeout=10)
+        connection = http.client.HTTPConnection(urlsplit(server.address).netloc, timeout=300)
         connection.request("GET", "/link/file.txt")
         assert connection.getresponse().status == 404
         connection.close()
@@ -200,7 +200,7 @@ def test_errors_are_plain_text_which_the_ui_takes_for_no_trace(
 
 
 def test_what_is_no_http_is_refused_as_plain_text(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=300) as connection:
         connection.sendall(b"hello there you all\r\n\r\n")
         answer = b"".join(iter(lambda: connection.recv(4096), b""))
     assert b"<" not in answer
@@ -330,4 +330,4 @@ def test_nobody_listens_afterwards(ui: Path) -> None:
     with TimelineServer(ui) as server:
         netloc = urlsplit(server.address).netloc
     with pytest.raises(ConnectionRefusedError):
-        http.client.HTTPConnection(netloc, timeout=10).connect()
+        http.client.HTTPConnection(netloc, timeout=300).connect()
