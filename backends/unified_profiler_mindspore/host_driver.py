@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from unified_profiler.errors import NativeProfilerError
+from unified_profiler.errors import BackendBusyError, NativeProfilerError
 from unified_profiler.spi import NativeCapture
 from unified_profiler_mindspore import live_classes, native
 from unified_profiler_mindspore.borders import Borders
 from unified_profiler_mindspore.files import FRAMEWORK, LAUNCHES, MEMORY, SHAPES, framework_files
 from unified_profiler_mindspore.graph_files import write_graphs
 from unified_profiler_mindspore.recording import Recording, write_note
+from unified_profiler_mindspore.watched_calls import Undo
+
+_DISPLACED = (
+    "MindSpore's own profiler began while this one recorded (mindspore.profiler.profile, mindspore.Profiler), and "
+    "MindSpore allows one at a time. The program has what its own recorded; the operators of this cycle are lost. Use "
+    "one of them in a step, or leave MindSpore out with `backend=`."
+)
 
 logger = logging.getLogger("unified_profiler")
 
@@ -31,13 +39,16 @@ class HostDriver:
         self._with_memory = bool(options.get("profile_memory"))
         self._folder = workdir / FRAMEWORK
         self._start_ns = 0
-        self._others_output: str | None = None
+        self._active = False
+        self._lock = threading.Lock()
+        self._unwatch: Undo | None = None
 
     def start(self) -> None:
         """Begin to record."""
         self._folder.mkdir(parents=True)
-        self._others_output = native.last_output()
         profiler = native.host_profiler()
+        self._unwatch = native.before_own_profiler(self._end_quietly)
+        self._active = True
         self._start_ns = time.time_ns()
         profiler.init(str(self._folder))
         profiler.step_profiling_enable(True)
@@ -51,13 +62,8 @@ class HostDriver:
         spans = self._borders.end()
         native.wait_for_kernels()
         stop_ns = time.time_ns()
-        if self._is_lost():
-            msg = (
-                "MindSpore's own profiler was used while this one recorded, and MindSpore keeps one recording at a "
-                "time: this one is lost. Use one of them."
-            )
-            raise NativeProfilerError(msg)
-        self._end()
+        if not self._end():
+            raise BackendBusyError(_DISPLACED)
         files = [*self._written(), *write_graphs(self._borders.graphs, self._folder)]
         note = Recording(
             framework_version=native.version(),
@@ -80,20 +86,27 @@ class HostDriver:
     def abandon(self) -> None:
         """End recording and forget it; a native profiler that is somebody else's by now is left alone."""
         self._borders.end()
+        self._end_quietly()
+
+    def _end_quietly(self) -> None:
         try:
             native.wait_for_kernels()
         except Exception as error:  # noqa: BLE001  MindSpore tells it once: nobody else will hear of it
             logger.error("MindSpore's kernels failed while a recording was given up: %s", error)  # noqa: TRY400
-        if not self._is_lost():
-            self._end()
+        self._end()
 
-    def _end(self) -> None:
-        with suppress(OSError):  # without its directory the profiler would mix this recording into the next one
-            self._folder.mkdir(parents=True, exist_ok=True)
-        native.host_profiler().stop()
-
-    def _is_lost(self) -> bool:
-        return native.is_taken() or native.last_output() != self._others_output
+    def _end(self) -> bool:
+        """End recording, and say whether it was still under way."""
+        with self._lock:
+            active, self._active = self._active, False
+            unwatch, self._unwatch = self._unwatch, None
+            if unwatch is not None:
+                unwatch()
+            if active:
+                with suppress(OSError):  # without its directory the profiler would mix this recording into the next one
+                    self._folder.mkdir(parents=True, exist_ok=True)
+                native.host_profiler().stop()
+        return active
 
     def _written(self) -> Sequence[Path]:
         """Return the files that were written, none if no kernel ran; memory only where it was asked for.

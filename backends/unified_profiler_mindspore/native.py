@@ -8,7 +8,7 @@ below it has none of these faults, costs a tenth of a millisecond, and writes th
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import mindspore
 
 from unified_profiler.errors import BackendBusyError, NativeProfilerError
+from unified_profiler_mindspore.watched_calls import Invoke, Undo, watch
 
 VERBS = ("init", "step_profiling_enable", "enable_op_time", "enable_profile_memory", "stop")
 """What is called on the C++ profiler."""
@@ -114,12 +115,20 @@ def is_taken() -> bool:
         return bool(_find("mindspore.profiler.profiler_interface", "ProfilerInterface").is_initialized)
 
 
-def last_output() -> str | None:
-    """Return where MindSpore's own profiler wrote last, a new directory each time: tells whether it was used since."""
-    with _as_it_was("mindspore.profiler.common.profiler_context", "ProfilerContext"):
-        made = list(_find("mindspore.profiler.common.profiler_context", "ProfilerContext")._instance.values())
-        paths = made[0]._profiler_path_mgr if made else None
-        return None if paths is None else paths._ascend_ms_dir
+def before_own_profiler(function: Callable[[], None]) -> Undo:
+    """Have a function called right before MindSpore's own profiler begins to record the host.
+
+    It begins with the C++ profiler that is used here, too, and what that had recorded would be in its results.
+    """
+    with _as_it_was("mindspore.profiler.platform.cpu_profiler", "CpuProfiler.start"):
+        owner = _find("mindspore.profiler.platform.cpu_profiler", "CpuProfiler")
+        owner.start  # noqa: B018  raises where it is not
+
+    def first(invoke: Invoke, _: Any, __: tuple[Any, ...]) -> Any:
+        function()
+        return invoke()
+
+    return watch(owner, "start", first)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """MindSporeRecorder: drives MindSpore's native profiler through one cycle and leaves the files it writes.
 
-MindSpore allows one profiler at a time in a process; one that is already active is somebody else's and is not touched.
+MindSpore allows one profiler at a time in a process; one that is already active is somebody else's and is not touched,
+and one that begins while this one records takes its place.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ class MindSporeRecorder:
         """End recording; the native files are complete.
 
         Raises:
-            NativeProfilerError: MindSpore failed, the files could not be written, or somebody else took the profiler.
+            BackendBusyError: MindSpore's own profiler began while this one recorded.
+            NativeProfilerError: MindSpore failed, or the files could not be written.
         """
         self._expect(_State.RECORDING, "stop")
         try:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,52 @@ def test_a_profile_of_the_program_keeps_the_native_profiler(expected: list[float
     kinds = [trace.events.column("kind").to_pylist() for trace in prof.traces]
     assert [[kind for kind in found if kind != "counter"] for found in kinds] == [["step", "step"], ["step", "step"]]
     assert list((tmp_path / "own").rglob("cpu_op_execute_timestamp_0.txt"))
+
+
+@pytest.mark.parametrize(("first", "last"), [(6, 6), (7, 7), (7, 8)])
+def test_a_profile_of_the_program_that_begins_while_we_record_has_what_it_would_have_had(
+    first: int, last: int, expected: list[float], tmp_path: Path
+) -> None:
+    def kernels(folder: Path, mark: Callable[[], object]) -> int:
+        with native.output_below(str(folder)):
+            own = ms.profiler.profile(activities=[ms.profiler.ProfilerActivity.CPU], start_profile=False)
+        steps = iter(range(STEPS))
+
+        def each() -> None:
+            number = next(steps)
+            if number == last:
+                own.stop()
+            mark()
+            if number + 1 == first:
+                own.start()
+
+        assert Training().losses(each) == expected
+        (file,) = folder.rglob("cpu_op_execute_timestamp_0.txt")
+        return sum(len(line.split(";")[2].split()) for line in file.read_text().splitlines())
+
+    alone = kernels(tmp_path / "alone", lambda: None)
+    with up.Profiler(schedule=SCHEDULE, output_dir=tmp_path / "run", backend="mindspore") as prof:
+        assert kernels(tmp_path / "own", prof.step) == alone
+    assert [failure.error.split(":")[0] for failure in prof.failures] == ["BackendBusyError"]
+    assert [op_steps(trace) for trace in prof.traces] == [{2, 3}, set()]
+
+
+@pytest.mark.parametrize("odd", [0, 1])
+def test_two_threads_that_call_step_in_turn(odd: int, expected: list[float], tmp_path: Path) -> None:
+    """MindSpore computes gradients on one thread at a time only."""
+    with up.Profiler(schedule=SCHEDULE, output_dir=tmp_path, backend="mindspore") as prof:
+
+        def mark() -> None:
+            if prof.current_step % 2 == odd:
+                prof.step()
+                return
+            thread = threading.Thread(target=prof.step)
+            thread.start()
+            thread.join()
+
+        assert Training().losses(mark) == expected
+    assert prof.failures == ()
+    assert [op_steps(trace) for trace in prof.traces] == [{2, 3}, {6, 7}]
 
 
 QUIET = """

@@ -5,6 +5,7 @@ import logging
 import resource
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from mindspore import ops
+from mindspore.profiler.platform.cpu_profiler import CpuProfiler
+from mindspore.profiler.profiler_interface import ProfilerInterface
 
 from unified_profiler.errors import BackendBusyError, ConfigurationError, NativeProfilerError, UsageError
 from unified_profiler.spi import NativeCapture, RecordOptions
@@ -166,21 +169,41 @@ def test_a_profile_started_after_arming_is_left_alone(own_profile: Any, tmp_path
 
 
 @pytest.mark.parametrize("finished", [True, False])
-def test_a_profile_that_takes_over_keeps_its_recording(
-    finished: bool, own_profile: Any, tmp_path: Path, add: Work, record: Any
+@pytest.mark.parametrize("verb", ["stop", "discard"])
+def test_a_profile_that_takes_over_has_its_own_operators_and_no_others(
+    verb: str, finished: bool, own_profile: Any, tmp_path: Path, add: Work, multiply: Work, record: Any
 ) -> None:
     recorder = started(tmp_path / "lost")
+    multiply()
     own_profile.start()
     add()
     if finished:
         own_profile.stop()
-    with pytest.raises(NativeProfilerError, match="is lost"):
-        recorder.stop()
+    with pytest.raises(BackendBusyError, match="are lost") if verb == "stop" else nullcontext():
+        getattr(recorder, verb)()
     if not finished:
         own_profile.stop()
     (folder,) = (tmp_path / "own").iterdir()
     assert names(NativeCapture(backend="mindspore", files=(folder,))) == ["Add"]
     assert names(record(add)) == ["Add"]
+
+
+def test_a_profile_that_only_warms_up_takes_nothing(tmp_path: Path, add: Work) -> None:
+    recorder = started(tmp_path / "work")
+    add()
+    with native.output_below(str(tmp_path / "own")):
+        ms.profiler.profile(activities=[ms.profiler.ProfilerActivity.CPU], start_profile=False)
+    ProfilerInterface.init()
+    assert names(recorder.stop()) == ["Add"]
+    native.free()
+
+
+def test_mindspore_starts_its_profiler_itself_when_nothing_records(record: Any) -> None:
+    before = vars(CpuProfiler)["start"]
+    seen: list[Any] = []
+    record(lambda: seen.append(vars(CpuProfiler)["start"]))
+    assert seen != [before]
+    assert vars(CpuProfiler)["start"] is before
 
 
 def test_the_older_profiler_keeps_the_native_one_until_it_has_analysed(tmp_path: Path, record: Any, add: Work) -> None:
