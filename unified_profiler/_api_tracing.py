@@ -12,7 +12,7 @@ from unified_profiler.capture.trace_options import TraceOptions
 from unified_profiler.config import Settings
 from unified_profiler.errors import UsageError
 from unified_profiler.model.schema import EventTable
-from unified_profiler.spi import ApiSurface, Backend
+from unified_profiler.spi import ApiSurface, Backend, is_imported
 
 
 class ApiTracing:
@@ -44,7 +44,7 @@ class ApiTracing:
         """
         if self._options is None:
             return
-        missing = [backend.framework for backend in backends if backend.framework not in sys.modules]
+        missing = [backend.framework for backend in backends if not is_imported(backend.framework)]
         if self._alone and (missing or not backends):
             what, name = (f"{missing[0]} is not", missing[0]) if missing else ("No framework is", "torch")
             msg = f"{what} imported, so there are no calls to trace. Write `import {name}` before tracing begins."
@@ -96,7 +96,7 @@ class ApiTracing:
 
 
 def _surface(backend: Backend) -> ApiSurface | None:
-    return backend.api_surface() if backend.framework in sys.modules else None
+    return backend.api_surface() if is_imported(backend.framework) else None
 
 
 def _options(settings: Settings) -> TraceOptions | None:

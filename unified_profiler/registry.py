@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 
 from unified_profiler.errors import BackendError, ConfigurationError, FrameworkNotInstalledError, UnknownBackendError
 from unified_profiler.keywords import did_you_mean
-from unified_profiler.spi import Backend
+from unified_profiler.spi import Backend, is_imported
 
 GROUP = "unified_profiler.backends"
 
@@ -102,9 +102,9 @@ def backends() -> dict[str, Backend]:
 
 
 def detect(candidates: Iterable[Backend] | None = None) -> list[Backend]:
-    """Return the backends whose framework this process has imported."""
+    """Return the backends whose framework this process has imported to the end."""
     available = backends().values() if candidates is None else candidates
-    return [backend for backend in available if backend.framework in sys.modules]
+    return [backend for backend in available if is_imported(backend.framework)]
 
 
 def _load(entry: Entry) -> Backend:

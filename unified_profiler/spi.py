@@ -5,6 +5,7 @@ A backend is an adapter to one framework's native profiler. It sees this module,
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -241,7 +242,7 @@ class Backend(Protocol):
 
     @property
     def framework(self) -> str:
-        """The top-level module that is looked up in `sys.modules`."""
+        """The top-level module that is looked up in `sys.modules`, see `is_imported`."""
         ...
 
     @property
@@ -264,6 +265,15 @@ class Backend(Protocol):
     def api_surface(self) -> ApiSurface | None:
         """Return how calls of the framework's API are seen, None if they cannot be. Called once it is imported."""
         ...
+
+
+def is_imported(module: str) -> bool:
+    """Say whether this process has imported a module to its end.
+
+    One whose import is under way is in `sys.modules`, too, but is not complete, and is gone again should it fail.
+    """
+    spec = getattr(sys.modules.get(module), "__spec__", None)
+    return sys.modules.get(module) is not None and not getattr(spec, "_initializing", False)
 
 
 @runtime_checkable

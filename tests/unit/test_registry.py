@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import unified_profiler as up
 from unified_profiler import registry
 from unified_profiler.errors import ConfigurationError, FrameworkNotInstalledError, UnknownBackendError
+from unified_profiler.testing import FakeBackend
 
 PLUGIN = """
 from unified_profiler.testing import FakeBackend
@@ -37,6 +39,30 @@ def test_a_third_party_backend_is_found_by_its_entry_point(plugin: str) -> None:
     backend = registry.get("tiny")
     assert backend.framework == "json"
     assert backend in registry.detect()
+
+
+HALFWAY = """
+from unified_profiler import registry
+from unified_profiler.testing import FakeBackend
+found_halfway = registry.detect([FakeBackend(framework=__name__)])
+"""
+
+
+def test_a_framework_counts_once_its_import_has_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "framework_halfway.py").write_text(HALFWAY)
+    monkeypatch.syspath_prepend(tmp_path)
+    framework = importlib.import_module("framework_halfway")
+    backend = FakeBackend(framework="framework_halfway")
+    assert framework.found_halfway == []
+    assert registry.detect([backend]) == [backend]
+
+
+def test_a_framework_whose_import_failed_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "framework_failed.py").write_text("raise SystemExit(143)")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SystemExit):
+        importlib.import_module("framework_failed")
+    assert registry.detect([FakeBackend(framework="framework_failed")]) == []
 
 
 def test_a_third_party_backend_records(plugin: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from unified_profiler.capture.hardware_counters import FRAMEWORK_MEMORY, PROCESS_CPU
 from unified_profiler.capture.hardware_gpus import Gpus, nvml_is_there
 from unified_profiler.capture.hardware_readings import Reading, Source
-from unified_profiler.spi import Backend, TellsMemory
+from unified_profiler.spi import Backend, TellsMemory, is_imported
 
 
 def machine_sources() -> list[Source]:
@@ -23,13 +23,14 @@ def machine_sources() -> list[Source]:
 
 def allocator_source(backend: Backend) -> Source | None:
     """Return the source that asks the allocators of a framework; None if it cannot tell, or is not imported."""
-    if not isinstance(backend, TellsMemory) or backend.framework not in sys.modules:
+    if not isinstance(backend, TellsMemory) or not is_imported(backend.framework):
         return None
     counter = FRAMEWORK_MEMORY.of(backend.framework)
 
     def read() -> Iterator[Reading]:
-        for device, amount in backend.allocated_bytes().items():
-            yield Reading(counter, amount, device)
+        if is_imported(backend.framework):  # a program that is terminated in the import takes it back
+            for device, amount in backend.allocated_bytes().items():
+                yield Reading(counter, amount, device)
 
     return Source(f"the memory of {backend.framework}", read)
 

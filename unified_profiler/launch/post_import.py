@@ -14,6 +14,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType, TracebackType
 from typing import Any, final
 
+from unified_profiler.spi import is_imported
+
 logger = logging.getLogger("unified_profiler")
 
 Callback = Callable[[ModuleType], None]
@@ -42,9 +44,8 @@ class ImportWatch(importlib.abc.MetaPathFinder):
 
     def when_imported(self, name: str, callback: Callback) -> None:
         """Call back once with the module: now if it is imported already, else right after its import."""
-        module = sys.modules.get(name)
-        if module is not None and not _is_being_imported(module):
-            _call(callback, module)
+        if is_imported(name):
+            _call(callback, sys.modules[name])
             return
         with self._lock:
             self._callbacks.setdefault(name, []).append(callback)
@@ -101,11 +102,11 @@ class _LentLoader(importlib.abc.Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._real
         self._real.exec_module(module)
-        self._on_import(sys.modules.get(module.__name__, module))
-
-
-def _is_being_imported(module: ModuleType) -> bool:
-    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+        imported = sys.modules.get(module.__name__, module)
+        spec = getattr(imported, "__spec__", None)
+        if isinstance(spec, ModuleSpec):
+            vars(spec)["_initializing"] = False  # as Python itself does right after this
+        self._on_import(imported)
 
 
 def _call(callback: Callback, module: ModuleType) -> None:

@@ -246,6 +246,21 @@ def test_a_script_that_is_terminated(launch: Launch, number: signal.Signals, cod
     assert "aten::addmm" in ran.stdout
 
 
+def test_a_script_that_is_terminated_in_the_import_of_the_framework(launch: Launch) -> None:
+    text = (
+        "import os, signal, sys, threading, time\n"
+        "def terminate():\n"
+        "    while 'unified_profiler_torch.recorder' not in sys.modules: time.sleep(0.001)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "threading.Thread(target=terminate, daemon=True).start()\n"
+        "import torch\n"
+        "print('goes on')\n"
+    )
+    ran = launch(text, "--no-table")
+    assert (ran.code, ran.stdout) == (143, "")
+    assert "failed" not in ran.stderr
+
+
 def test_a_script_with_its_own_handler_of_sigterm(launch: Launch) -> None:
     text = (
         "import os, signal\nsignal.signal(signal.SIGTERM, lambda *_: print('mine'))\n"

@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from unified_profiler.launch.post_import import ImportWatch
+from unified_profiler.spi import is_imported
 
 NAMES = ("watched_pack", "watched_pack.deep", "watched_pack.broken")
 
@@ -44,6 +45,14 @@ def test_a_package_calls_back_when_all_of_it_has_run() -> None:
     with ImportWatch() as watch:
         watch.when_imported("watched_pack", lambda module: seen.append(module.READY))
         importlib.import_module("watched_pack.deep")
+    assert seen == [True]
+
+
+def test_a_module_counts_as_imported_when_it_calls_back() -> None:
+    seen: list[bool] = []
+    with ImportWatch() as watch:
+        watch.when_imported("watched_pack", lambda module: seen.append(is_imported("watched_pack")))
+        importlib.import_module("watched_pack")
     assert seen == [True]
 
 
