@@ -28,6 +28,8 @@ class Scratch:
 
     def folder(self, name: str) -> Path:
         """Return a path in it that does not exist yet."""
+        if self._root is not None and not self._root.is_dir():  # somebody has cleared the temporary directory
+            self.remove()
         if self._root is None:
             _remove_abandoned(Path(tempfile.gettempdir()))
             self._root, self._lock = _locked_directory()
