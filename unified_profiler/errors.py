@@ -87,7 +87,7 @@ class SchemaVersionError(TraceFormatError):
 
 
 class QueryError(UnifiedProfilerError, ValueError):
-    """A query that failed or reaches for what queries may not reach."""
+    """A query that failed, reaches for what queries may not reach, or exceeds a limit."""
 
 
 class EngineError(UnifiedProfilerError, RuntimeError):

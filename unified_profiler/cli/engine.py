@@ -1,4 +1,4 @@
-"""The option by which commands are told what computes."""
+"""Options that select what executes queries, and limit it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unified_profiler.errors import EngineError
+from unified_profiler.errors import ConfigurationError, EngineError
 
 if TYPE_CHECKING:
     from unified_profiler.engine import Engine
@@ -21,20 +21,33 @@ EngineOption = Annotated[
     ),
 ]
 
+MemoryLimitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE",
+        help="The most memory that DuckDB may use, such as 4GB; 40 % of the machine's if not given.",
+    ),
+]
 
-def engine_of(text: str | None) -> Engine:
+
+def engine_of(text: str | None, *, memory_limit: str | None = None) -> Engine:
     """Return the engine that is asked for; what it starts ends with the process.
 
     Raises:
         EngineError: There is none of that name, or it cannot be had.
+        ConfigurationError: The memory limit is no size, or the engine is Spark, which has its own.
     """
     from unified_profiler.engine import DuckDBEngine, SparkEngine
 
     if text is None or text == "duckdb":
-        return DuckDBEngine()
+        return DuckDBEngine(memory_limit=memory_limit)
     if text != "spark" and not text.startswith(("spark://", "local[")):
         msg = f"`--engine` must be duckdb, spark, local[4] or spark://host:port; found {text!r}."
         raise EngineError(msg)
+    if memory_limit is not None:
+        msg = "`--memory-limit` is for DuckDB. Set the memory of Spark where it is started: spark.driver.memory."
+        raise ConfigurationError(msg)
     engine = SparkEngine(None if text == "spark" else text)
     atexit.register(engine.close)
     return engine

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
+import re
 import sys
+from collections.abc import Sequence
+from decimal import Decimal
 from enum import Enum
+from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -24,6 +29,9 @@ class Format(Enum):
     CSV = "csv"
 
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""What terminals take for commands; RFC 4180 allows none of them in CSV. Tabs and line ends are plain text there."""
+
 MOST_ROWS = 100
 """Rows of a table for people whose number nobody limited."""
 
@@ -37,20 +45,50 @@ def show(result: Result, form: Format, *, most_rows: int | None = MOST_ROWS) -> 
         most_rows: The most rows of a table for people; None for all.
     """
     if form is Format.JSON:
-        records = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
-        typer.echo(json.dumps(records, indent=2, default=str))
+        names = _unique(result.columns)
+        records = [dict(zip(names, map(_json_value, row), strict=True)) for row in result.rows]
+        typer.echo(json.dumps(records, indent=2, default=str, allow_nan=False))
     elif form is Format.CSV:
         _print_csv(result)
     else:
         show_table(result, most_rows=most_rows)
 
 
-def _print_csv(result: Result) -> None:
-    from unified_profiler.export.spreadsheets import inert
+def _unique(names: Sequence[str]) -> list[str]:
+    """Number columns of the same name, as an object of JSON has one value per name: a, a_1, a_2."""
+    unique: dict[str, None] = {}
+    for name in names:
+        candidates = chain([name], (f"{name}_{number}" for number in count(1)))
+        unique[next(candidate for candidate in candidates if candidate not in unique)] = None
+    return list(unique)
 
+
+def _json_value(value: Any) -> Any:
+    """Return what JSON can express: null for a number that is infinite or none, text for the keys of a map."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(key): _json_value(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json_value(item) for item in value]
+    return value
+
+
+def _print_csv(result: Result) -> None:
     writer = csv.writer(sys.stdout)
     for row in (result.columns, *result.rows):
-        writer.writerow([inert(value) if isinstance(value, str) else value for value in row])
+        writer.writerow([value if value is None or _is_number(value) else _csv_text(str(value)) for value in row])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, Decimal))
+
+
+def _csv_text(text: str) -> str:
+    """Return text that neither a spreadsheet nor a terminal executes: control characters are spelled out."""
+    from unified_profiler.export.spreadsheets import inert
+
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), inert(text))
 
 
 def show_table(result: Result, *, most_rows: int | None, stream: TextIO | None = None) -> None:

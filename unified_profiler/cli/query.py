@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from unified_profiler.cli.engine import EngineOption, engine_of
+from unified_profiler.cli.engine import EngineOption, MemoryLimitOption, engine_of
 from unified_profiler.cli.output import Format, show
 from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
 from unified_profiler.errors import ConfigurationError
@@ -19,12 +19,18 @@ def query(
     rank: RankOption = None,
     cycle: CycleOption = None,
     engine: EngineOption = None,
+    timeout: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="Stop the query after this time; 0 for no limit."),
+    ] = 60.0,
+    memory_limit: MemoryLimitOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array of objects.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
 ) -> None:
     """Ask the events of a run with SQL (DuckDB or Spark), read only.
 
-    A query reaches the tables `events` and `steps`, and no file, network or setting.
+    A query reaches the tables `events` and `steps`, and no file, network or setting. It is stopped when it takes
+    longer than --timeout or needs more memory than --memory-limit and the temporary directory give it.
 
     [bold]Examples[/bold]
 
@@ -40,6 +46,7 @@ def query(
         msg = "--json and --csv exclude each other. Choose one."
         raise ConfigurationError(msg)
     with working("Asking"):
-        computing = engine_of(engine)
-        result = ask(read_selected(run, rank=rank, cycle=cycle, engine=computing), sql, engine=computing)
+        computing = engine_of(engine, memory_limit=memory_limit)
+        source = read_selected(run, rank=rank, cycle=cycle, engine=computing)
+        result = ask(source, sql, engine=computing, timeout=timeout or None)
     show(result, Format.JSON if as_json else Format.CSV if as_csv else Format.TABLE)

@@ -37,11 +37,17 @@ class Engine(Protocol):
         """
         ...
 
-    def run(self, sql: str, *, tables: Mapping[str, EngineTable]) -> pa.Table:
+    def run(self, sql: str, *, tables: Mapping[str, EngineTable], timeout: float | None = None) -> pa.Table:
         """Return the rows that the query selects from the tables; nothing else can be reached from it.
 
+        Args:
+            sql: The query.
+            tables: The tables, by name.
+            timeout: The query is stopped after this many seconds; None for no limit.
+
         Raises:
-            QueryError: The query is wrong, is no SELECT, or reaches for something else than the tables.
+            QueryError: The query is wrong, is no SELECT, reaches for something else than the tables, or exceeds a
+                limit.
             EngineError: The engine failed.
         """
         ...

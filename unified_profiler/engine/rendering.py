@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from unified_profiler.engine.values import python_values
 from unified_profiler.model.html import html_paragraphs, html_table
 from unified_profiler.model.text import one_line
 from unified_profiler.model.units import format_bytes, format_time
@@ -96,7 +97,7 @@ def _without_unit(name: str) -> str:
 
 
 def _columns(table: pa.Table, index: int, heading: str, spread: bool) -> Iterator[Column]:
-    field, values = table.schema.field(index), table.column(index).to_pylist()
+    field, values = table.schema.field(index), python_values(table.column(index))
     if not (spread and pa.types.is_map(field.type)):
         yield _column(field.name, heading, values, field.type)
         return

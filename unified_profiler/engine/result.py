@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from unified_profiler.engine.rendering import as_html, as_text
+from unified_profiler.engine.values import python_values
 from unified_profiler.errors import UsageError
 
 
@@ -81,8 +82,8 @@ class Result:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return Python values; maps as dictionaries."""
-    values: list[Any] = column.to_pylist()
-    if pa.types.is_map(column.type):
+    """Return Python values; maps as dictionaries, unless their keys are lists or structs."""
+    values = python_values(column)
+    if pa.types.is_map(column.type) and not pa.types.is_nested(column.type.key_type):
         return [None if value is None else dict(value) for value in values]
     return values

@@ -13,10 +13,11 @@ from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import uuid4
 
 import pyarrow as pa
 
-from unified_profiler.engine.contract import checked, each_here, plain_types
+from unified_profiler.engine.contract import checked, each_here, plain_types, time_limit
 from unified_profiler.engine.protocol import EngineTable
 from unified_profiler.engine.source import Events, Files, files_of
 from unified_profiler.engine.spark_errors import engine_errors, query_errors
@@ -86,15 +87,21 @@ class SparkEngine:
                 found.append(self._frame(each_here(here, function, columns=columns, schema=schema)))
             return reduce(lambda one, other: one.unionAll(other), found)
 
-    def run(self, sql: str, *, tables: Mapping[str, EngineTable]) -> pa.Table:
+    def run(self, sql: str, *, tables: Mapping[str, EngineTable], timeout: float | None = None) -> pa.Table:
         """Return the rows that the query selects from the tables.
 
         Raises:
-            QueryError: The query is wrong, is no SELECT, or reaches for something else than the tables.
+            QueryError: The query is wrong, is no SELECT, reaches for something else than the tables, or takes too long.
             EngineError: Spark failed.
         """
         text = checked(sql)
-        with self._one_at_a_time, quiet(), query_errors(tables), self._views(tables) as session:
+        with (
+            self._one_at_a_time,
+            quiet(),
+            query_errors(tables),
+            self._views(tables) as session,
+            _jobs_within(timeout, session.sparkContext),
+        ):
             check_query(session, text, tables)
             return plain_types(session.sql(text).toArrow())
 
@@ -190,6 +197,18 @@ class SparkEngine:
         if len(in_memory) or not parts:
             parts.append(self._frame(in_memory))
         return reduce(lambda one, other: one.unionAll(other), parts)
+
+
+@contextmanager
+def _jobs_within(timeout: float | None, context: Any) -> Iterator[None]:
+    """Cancel the jobs that this thread starts in a block, and no others, when they take too long."""
+    tag = f"unified_profiler-{uuid4()}"
+    context.addJobTag(tag)
+    try:
+        with time_limit(timeout, lambda: context.cancelJobsWithTag(tag)):
+            yield
+    finally:
+        context.removeJobTag(tag)
 
 
 def _work(function: _OnTrace, columns: Sequence[str], schema: pa.Schema) -> _OnTrace:

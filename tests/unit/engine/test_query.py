@@ -91,11 +91,11 @@ def test_steps_of_a_run_are_a_table() -> None:
 
 def test_another_engine_can_execute_the_query(trace: Trace) -> None:
     class Echo(DuckDBEngine):
-        def run(self, sql: str, *, tables: Mapping[str, pa.Table]) -> pa.Table:
-            return pa.table({"sql": [sql], "events": [len(tables["events"])]})
+        def run(self, sql: str, *, tables: Mapping[str, pa.Table], timeout: float | None = None) -> pa.Table:
+            return pa.table({"sql": [sql], "events": [len(tables["events"])], "timeout": [timeout]})
 
     row = query(trace, "select 1", engine=Echo()).rows[0]
-    assert (row.sql, row.events) == ("select 1", 3)
+    assert (row.sql, row.events, row.timeout) == ("select 1", 3, 60)
 
 
 def test_something_that_is_no_trace_is_refused() -> None:

@@ -350,6 +350,13 @@ def test_what_is_wrong_with_a_query_is_told(
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_query_is_stopped_at_its_time_limit(trace: Trace, spark: up.SparkEngine) -> None:
+    endless = "select sum(a.id * b.id) as s from range(10000000) a, range(10000000) b"
+    with pytest.raises(QueryError, match=r"stopped after 2 s, its time limit"):
+        up.query(trace, endless, engine=spark, timeout=2)
+    assert up.query(trace, "select count(*) as n from events", engine=spark, timeout=600).rows[0].n == len(trace)
+
+
 # --- runs at a url --------------------------------------------------------------------------------------------------
 
 
