@@ -6,7 +6,6 @@ normaliser, may ask the process it runs in.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from unified_profiler._faults import FaultLog
 from unified_profiler.capture.window import Window
 from unified_profiler.model.assembly import assemble
+from unified_profiler.model.foreign_values import native_metadata
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.schema import EventTable
 from unified_profiler.model.trace import Trace
@@ -110,10 +110,5 @@ def _learnt(events: EventTable, window: Window, recorded: Sequence[_Recorded]) -
         "first_step": steps["min"].as_py(),
         "last_step": steps["max"].as_py(),
         "event_count": len(events),
-        "native": {result.backend.name: _native_metadata(result.events) for result in recorded},
+        "native": {result.backend.name: native_metadata(result.events) for result in recorded},
     }
-
-
-def _native_metadata(events: EventTable) -> dict[str, Any]:
-    text = (events.schema.metadata or {}).get(b"native")
-    return {} if text is None else dict(json.loads(text))

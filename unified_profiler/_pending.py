@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -134,7 +134,7 @@ class _Stored(_Head, frozen=True, kw_only=True):
 
     window: Window
     captures: tuple[NativeCapture, ...]
-    step: int | None
+    step: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)] | None
     keep_native: bool
 
 

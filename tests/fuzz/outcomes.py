@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import resource
 import shutil
 import socket
@@ -57,6 +56,10 @@ class Room:
 
     def __init__(self, folder: Path) -> None:
         self._case, self._outside, self._out = folder / "case", folder / "outside", folder / "out"
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        shutil.rmtree(self._outside, ignore_errors=True)
         (self._outside / "folder").mkdir(parents=True)
         (self._outside / "secret").write_bytes(b'{"traceEvents": []}')
         (self._outside / "folder" / "cycle-00000.parquet").write_bytes(b"PAR1")
@@ -78,6 +81,7 @@ class Room:
         outcome = self._outcome(case, name, number)
         cpu, memory = time.process_time() - cpu, _peak_bytes() - memory
         if self._seen_outside() != self._untouched:
+            self._lay_out()  # the next case is judged by itself
             return Outcome("changed what lies outside", details=f"{outcome.text}\n{outcome.details}")
         if not finished.items() <= self._finished().items():
             return Outcome("changed a finished cycle", details=f"{outcome.text}\n{outcome.details}")
@@ -133,8 +137,8 @@ class Room:
         return {str(path): (path.stat().st_mode, path.is_file() and path.read_bytes()) for path in paths}
 
     def _finished(self) -> dict[str, bytes]:
-        files = (Path(folder, name) for folder, _, names in os.walk(self._case) for name in names)
-        finished = (file for file in files if file.name.startswith("cycle-") and file.suffix == ".parquet")
+        """Return the finished cycles; what has such a name below `pending` or `native` is none."""
+        finished = (file for folder in ("rank-*", "*/rank-*") for file in self._case.glob(f"{folder}/cycle-*.parquet"))
         return {str(file): file.read_bytes() for file in finished if file.is_file() and not file.is_symlink()}
 
 

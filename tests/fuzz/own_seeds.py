@@ -84,6 +84,8 @@ def _write_rank(folder: Path, *, rank: int = 0, cycles: int = 2, ended: bool = T
     writer.folder.mkdir(parents=True)
     for cycle in range(cycles):
         writer.write_trace(_trace(cycle, rank=rank))
+    if cycles:
+        writer.list_cycles()
     steps = StepLog()
     for number in range(4):
         steps.begin(_START + number * _STEP, Phase.RECORD if number % 2 else Phase.IDLE)

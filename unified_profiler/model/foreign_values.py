@@ -5,6 +5,10 @@ A time that cannot be represented makes its file a damaged one. A size or an id 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -20,6 +24,9 @@ LARGEST = (1 << 62) - 1
 LARGEST_NUMBER = (1 << 31) - 1
 """Of ranks and steps, whose columns have 32 bits."""
 
+_DEEPEST_METADATA = 100
+"""Levels of nested objects and arrays; deeper ones can be parsed, but not written and read again."""
+
 _LARGEST_COLUMN = (1 << 63) - 1
 _BOUNDED = {"start_ns": -LARGEST, "duration_ns": 0, "pid": -LARGEST, "tid": -LARGEST}
 """The columns that are added to others, and the smallest value of each."""
@@ -28,6 +35,29 @@ _BOUNDED = {"start_ns": -LARGEST, "duration_ns": 0, "pid": -LARGEST, "tid": -LAR
 def whole(value: object, *, largest: int = _LARGEST_COLUMN) -> int | None:
     """Return an integer that fits into a column, None for anything else."""
     return value if type(value) is int and -largest <= value <= largest else None
+
+
+def native_metadata(table: EventTable) -> dict[str, Any]:
+    """Return what a native profiler recorded about a capture as a whole, which normalizers attach to their table.
+
+    Raises:
+        ValueError: It is nested too deeply to be stored.
+    """
+    text = (table.schema.metadata or {}).get(b"native")
+    metadata: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any]) if text else {}
+    level: list[Any] = [metadata]
+    for _ in range(_DEEPEST_METADATA):
+        level = [item for value in level for item in _items(value)]
+        if not level:
+            return metadata
+    msg = f"the metadata of the trace has more than {_DEEPEST_METADATA} nested levels"
+    raise ValueError(msg)
+
+
+def _items(value: object) -> list[Any]:
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return value if isinstance(value, list) else []
 
 
 def nanoseconds(microseconds: npt.NDArray[np.float64]) -> Ints:

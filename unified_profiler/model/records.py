@@ -10,7 +10,8 @@ from unified_profiler.model.schema import SCHEMA_VERSION
 
 Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
 Number = Annotated[int, Field(ge=0, lt=1 << 31)]
-"""A rank, a cycle, a step or how many there are of them: what a column of 32 bits holds."""
+"""A rank, a cycle or a step: what a column of 32 bits holds."""
+Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class Record(BaseModel):
@@ -33,7 +34,7 @@ class Failure(Record):
     """The first step in which it happened."""
     kept: str | None = None
     """Where the native files of a capture that could not be read are kept."""
-    count: Int64 = 1
+    count: Count = 1
     """How often it happened in this cycle."""
 
 
@@ -41,7 +42,7 @@ class StepSignal(Record):
     """How steps were found in a script that does not say where they end."""
 
     name: str
-    sources: Int64 = 1
+    sources: Count = 1
     """How many objects sent the signal; one of them, the anchor, ended steps."""
     switches: tuple[str, ...] = ()
     """Changes of the signal during the run, in words."""
@@ -65,7 +66,7 @@ class TraceInfo(Record):
     end_ns: Int64 = 0
     first_step: Int64 | None = None
     last_step: Int64 | None = None
-    event_count: Int64 = 0
+    event_count: Count = 0
     source: str | None = None
     """The file it was read from, for traces made by other programs."""
     step_signal: StepSignal | None = None
@@ -124,7 +125,7 @@ class Manifest(Record):
     started_ns: Int64
     ended_ns: Int64 | None = None
     """None while the run goes on, or if its process was killed."""
-    step_count: Int64 = 0
+    step_count: Count = 0
     cycles: tuple[CycleRecord, ...] = ()
     failures: tuple[Failure, ...] = ()
     overhead: Overhead = Overhead()

@@ -45,12 +45,10 @@ class RankWriter:
         """
         file = self.cycle_file(trace.info.cycle)
         write_parquet(trace, file, replace=False)
-        with (self.folder / CYCLES).open("a", encoding="utf-8") as cycles:
-            cycles.write(self._line(trace.info))
         return read_parquet(file)
 
     def list_cycles(self) -> None:
-        """Write the list of the cycles that are traces anew: the process that appended to it may have been killed."""
+        """Replace the list of finished cycles: the process that appended to it may have been killed."""
         infos = [read_parquet(file).info for file in sorted(self.folder.glob("cycle-*.parquet"))]
         write_text(self.folder / CYCLES, "".join(map(self._line, infos)))
 
@@ -82,6 +80,16 @@ class RunWriter(RankWriter):
         if not rank:
             folders = list(output_dir.glob("*/rank-*"))
             remove_abandoned({*folders, *(folder.parent for folder in folders)})
+
+    def write_trace(self, trace: Trace) -> Trace:
+        """Write a trace and append it to the list of finished cycles.
+
+        Only the process that made the folder appends: in the folder of another one the list may be a link or a pipe.
+        """
+        written = super().write_trace(trace)
+        with (self.folder / CYCLES).open("a", encoding="utf-8") as cycles:
+            cycles.write(self._line(trace.info))
+        return written
 
 
 def check_output_dir(path: Path, *, option: str = "output_dir") -> None:

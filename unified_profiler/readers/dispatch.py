@@ -104,7 +104,7 @@ def _description(opening: Opening) -> str:
         return f"no trace: it begins with {opening.start[:16]!r}"
     try:
         document = msgspec.json.decode(read_bytes(opening.path))
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         return f"damaged JSON, perhaps cut off while it was written: {error}"
     if isinstance(document, dict):
         return f"JSON, but no trace: an object with the keys {sorted(document)[:8]}"

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from unified_profiler import registry
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.foreign import reading
+from unified_profiler.model.foreign_values import native_metadata
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.schema import EventTable, Layer
 from unified_profiler.model.text import storable
@@ -34,34 +34,27 @@ def read_native(path: Path, backend: Backend) -> Trace:
     """
     with reading(path, expected=f"a native trace of {backend.name}"):
         table = backend.normaliser().normalise(NativeCapture(backend=backend.name, files=(path,)))
-        said = _said(table)
+        metadata = native_metadata(table)
         events = assemble([table])
-        return Trace(events, _info(events, said, backend, path))
+        return Trace(events, _info(events, metadata, backend, path))
 
 
-def _said(table: EventTable) -> dict[str, Any]:
-    """Return what the native profiler said about the capture as a whole."""
-    text = (table.schema.metadata or {}).get(b"native")
-    said: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any]) if text else {}
-    return said
-
-
-def _info(events: EventTable, said: Mapping[str, Any], backend: Backend, path: Path) -> TraceInfo:
-    distributed = said.get("distributedInfo") or {}
+def _info(events: EventTable, metadata: Mapping[str, Any], backend: Backend, path: Path) -> TraceInfo:
+    distributed = metadata.get("distributedInfo") or {}
     first, last = _limits(events.column("step"))
     return TraceInfo(
         rank=_most_common(events.column("rank"), default=0),
         world_size=distributed.get("world_size", 1),
         host=_most_common(events.column("host"), default=""),
         pid=_most_common(_on_threads(events).column("pid"), default=0),
-        frameworks={backend.framework: str(said.get("framework_version") or "")},
+        frameworks={backend.framework: str(metadata.get("framework_version") or "")},
         start_ns=_limits(events.column("start_ns"))[0] or 0,
         end_ns=_limits(pc.add(events.column("start_ns"), events.column("duration_ns")))[1] or 0,
         first_step=first,
         last_step=last,
         event_count=len(events),
         source=storable(str(path)),
-        native={backend.name: dict(said)} if said else {},
+        native={backend.name: dict(metadata)} if metadata else {},
     )
 
 

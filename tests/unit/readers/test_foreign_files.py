@@ -176,6 +176,21 @@ def test_our_own_json_with_text_that_is_none_is_damage(text: bytes, exported: tu
         read(path)
 
 
+@pytest.mark.parametrize(("levels", "is_stored"), [(90, True), (150, False), (300, False), (900, False)])
+def test_metadata_is_stored_or_too_deeply_nested(levels: int, is_stored: bool, tmp_path: Path) -> None:
+    deep: Any = 1
+    for _ in range(levels):
+        deep = [deep]
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps({**KINETO, "deep": deep}))
+    if not is_stored:
+        with pytest.raises(TraceFormatError, match=r"trace\.json.*(nested|deep|recursion)"):
+            read(file)
+        return
+    write(read(file), tmp_path / "again.parquet")
+    assert read(tmp_path / "again.parquet").traces[0].info.native["torch"]["deep"] == deep
+
+
 def test_every_native_file_may_be_packed(native: tuple[Path, Path]) -> None:
     path, file = native
     whole = read(path).traces[0].events

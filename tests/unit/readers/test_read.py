@@ -184,8 +184,9 @@ def test_json_of_another_kind(document: Any, found: str, tmp_path: Path) -> None
     fails(tmp_path / "package.json", "JSON, but no trace", found)
 
 
-def test_json_of_another_kind_that_is_cut_off(tmp_path: Path) -> None:
-    (tmp_path / "package.json").write_text('{"name": "x", "ver')
+@pytest.mark.parametrize("text", ['{"name": "x", "ver', r'{"name": "\udc00\ud800"}', '{"name": "\udcff"}'])
+def test_damaged_json_of_another_kind(text: str, tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_bytes(text.encode(errors="surrogatepass"))
     fails(tmp_path / "package.json", "damaged JSON")
 
 

@@ -242,6 +242,38 @@ def test_a_pending_cycle_of_another_rank_is_refused(left: Path) -> None:
     assert "of rank 7, expected" in up.read(left.parent).manifests[0].failures[0].error
 
 
+@pytest.mark.parametrize("way", ["link", "pipe", "device"])
+def test_the_list_of_cycles_is_replaced_not_appended_to(way: str, left: Path, tmp_path: Path) -> None:
+    listed, outside = left / "cycles.jsonl", tmp_path / "outside"
+    listed.unlink(missing_ok=True)
+    if way == "pipe":
+        os.mkfifo(listed)
+    else:
+        listed.symlink_to(outside if way == "link" else "/dev/full")
+    assert len(up.read(left.parent).traces) == 2
+    assert not outside.exists()
+    assert [json.loads(line)["file"] for line in listed.read_text().splitlines()] == [
+        "cycle-00000.parquet",
+        "cycle-00001.parquet",
+    ]
+
+
+def test_a_negative_step_in_a_pending_cycle_is_reported(left: Path) -> None:
+    change(left, 0, lambda record: record.update(step=-2))
+    run = up.read(left.parent)
+    assert [trace.info.cycle for trace in run.traces] == [1]
+    assert "cycle.json" in run.manifests[0].failures[0].error
+
+
+def test_a_negative_number_of_events_is_a_typed_error(rank: Path) -> None:
+    file = rank / "cycle-00000.parquet"
+    table = pq.read_table(file)
+    info = {**json.loads(table.schema.metadata[b"unified_profiler"]), "event_count": -1}
+    pq.write_table(table.replace_schema_metadata({b"unified_profiler": json.dumps(info).encode()}), file)
+    with pytest.raises(TraceFormatError, match="event_count"):
+        up.read(rank.parent)
+
+
 def test_a_trace_that_was_finished_before_stays_as_it_is(left: Path, tmp_path: Path) -> None:
     shutil.copytree(left / "pending", tmp_path / "pending")
     up.read(left.parent)
