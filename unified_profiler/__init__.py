@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from unified_profiler.model.api_names import api_name
     from unified_profiler.model.run import Run
     from unified_profiler.model.trace import Trace
+    from unified_profiler.process_wide import default_profiler
     from unified_profiler.profiler import Profiler
     from unified_profiler.readers import read
-    from unified_profiler.report import Summary, rank_table, summarise
-    from unified_profiler.tracing import trace_api
+    from unified_profiler.report import Summary, rank_table, summarise, write_models_layout
+    from unified_profiler.tracing import log_api_calls, trace_api
     from unified_profiler.writing import write
 
 _HOMES = {
@@ -41,8 +42,10 @@ _HOMES = {
     "align_clocks": "analysis",
     "api_name": "model.api_names",
     "api_table": "analysis",
+    "default_profiler": "process_wide",
     "diff": "comparison",
     "gate": "gating",
+    "log_api_calls": "tracing",
     "op_table": "analysis",
     "query": "analysis",
     "rank_table": "report",
@@ -53,6 +56,7 @@ _HOMES = {
     "with_op_map": "analysis",
     "write": "writing",
     "write_api_calls": "export",
+    "write_models_layout": "report",
 }
 
 __all__ = [
@@ -73,8 +77,10 @@ __all__ = [
     "align_clocks",
     "api_name",
     "api_table",
+    "default_profiler",
     "diff",
     "gate",
+    "log_api_calls",
     "op_table",
     "query",
     "rank_table",
@@ -86,6 +92,7 @@ __all__ = [
     "with_op_map",
     "write",
     "write_api_calls",
+    "write_models_layout",
 ]
 
 

@@ -295,8 +295,12 @@ class Profiler:
         if self._on:
             self._begun.append(Region(self._execution.regions, name, meta).__enter__())
 
-    def region_end(self, name: str) -> None:
+    def region_end(self, name: str, meta: Any = None) -> None:
         """End the span of that name that was begun last.
+
+        Args:
+            name: What the span is called.
+            meta: Replaces the `meta` of `region_begin`, for what is known only at the end.
 
         Raises:
             ArgumentError: The name is not a str.
@@ -309,6 +313,7 @@ class Profiler:
         for region in reversed(self._begun):
             if region.name == name:
                 self._begun.remove(region)
+                region.meta = region.meta if meta is None else meta
                 region.__exit__(None, None, None)
                 return
         names = sorted({region.name for region in self._begun})

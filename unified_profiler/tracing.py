@@ -1,11 +1,15 @@
-"""`trace_api`: the calls of the frameworks' API, without a schedule and without the native profilers."""
+"""Records and logs the calls of the frameworks' API, without a schedule and without the native profilers."""
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from unified_profiler._delivery import Handler
+from unified_profiler.errors import OutputDirectoryError
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.profiler import Profiler
 
@@ -58,3 +62,49 @@ def trace_api(
         output_dir=output_dir,
         on_trace_ready=on_trace_ready,
     )
+
+
+@contextmanager
+@checked_keywords
+def log_api_calls(path: str | os.PathLike[str] | None = None) -> Iterator[logging.Logger]:
+    """Print every API call as it ends, and append it to a file.
+
+    The calls are those of the tracers that start within the block. It gives the logger, by which a program can write
+    lines of its own to both places.
+
+    Args:
+        path: The file; without it calls are printed only.
+
+    Raises:
+        OutputDirectoryError: The file cannot be opened.
+
+    Example:
+        >>> with log_api_calls("performance.log") as log, trace_api() as tracer:
+        ...     log.info("epoch 1")
+        ...     train()
+    """
+    logger = logging.getLogger("unified_profiler.api")
+    handlers = [logging.StreamHandler(sys.stdout), *_appending_to(path)]
+    level = logger.level
+    for handler in handlers:
+        logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield logger
+    finally:
+        logger.setLevel(level)
+        for handler in handlers:
+            logger.removeHandler(handler)
+            handler.flush()
+        for handler in handlers[1:]:
+            handler.close()
+
+
+def _appending_to(path: str | os.PathLike[str] | None) -> list[logging.Handler]:
+    if path is None:
+        return []
+    try:
+        return [logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")]
+    except (OSError, ValueError) as error:
+        msg = f"API calls cannot be logged to {os.fspath(path)!r}: {error}. Choose a file in a directory of your own."
+        raise OutputDirectoryError(msg) from error

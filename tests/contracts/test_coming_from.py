@@ -31,7 +31,7 @@ WORDS = {
     """,
     "torchwrapper": """
         TorchWrapper(config).start(fn) out_dir format json csv file_max_size 10MB 128MB file_name_spec timestamp
-        TotalTime(ms) detailedAPIName torch.optim.Adam StartTimestamp CostTime(ms) Arguments args kwargs CallNumber
+        TotalTime(ms) detailedAPIName torch.optim.Adam StartTimestamp CostTime(ms) Arguments args kwargs
         api_name
     """,
     "torch-profiler": """

@@ -22,8 +22,10 @@ PUBLIC = [
     "align_clocks",
     "api_name",
     "api_table",
+    "default_profiler",
     "diff",
     "gate",
+    "log_api_calls",
     "op_table",
     "query",
     "rank_table",
@@ -35,6 +37,7 @@ PUBLIC = [
     "with_op_map",
     "write",
     "write_api_calls",
+    "write_models_layout",
 ]
 
 

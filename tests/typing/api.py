@@ -45,7 +45,7 @@ with up.Profiler(
         with profiler.region("forward", meta={"batch": 16}):
             pass
         profiler.region_begin("backward")
-        profiler.region_end("backward")
+        profiler.region_end("backward", meta="done")
         profiler.step()
 
 
@@ -110,5 +110,10 @@ def predict(batch: int) -> int:
 with up.trace_api(backend="torch", with_modules=True, output_dir=Path("calls"), on_trace_ready=say) as tracer:
     answer: int = predict(1)
 calls = up.api_table(tracer.run, sort_by="total_ns", row_limit=5)
-files: list[Path] = up.write_api_calls(tracer.run, "calls", format="csv", file_max_size="1MB", file_name_spec="serial")
+with up.log_api_calls("performance.log") as log:
+    log.info("epoch 1")
+shared: up.Profiler = up.default_profiler(output_dir="profile")
+models: Path = up.write_models_layout(tracer.run, "profile-models")
+files: list[Path] = up.write_api_calls(tracer.run)
+files = up.write_api_calls(tracer.run, "calls", format="csv", file_max_size="1MB", file_name_spec="serial")
 full_name: str = up.api_name(print)

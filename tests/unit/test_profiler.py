@@ -243,6 +243,16 @@ def test_a_decorated_function_may_call_itself() -> None:
     assert sorted(row["depth"] for row in rows) == [1, 2, 3]
 
 
+@pytest.mark.parametrize(("begun", "ended", "kept"), [("a", None, "a"), (None, "b", "b"), ("a", "b", "b")])
+def test_a_region_takes_its_meta_at_the_begin_or_at_the_end(begun: str | None, ended: str | None, kept: str) -> None:
+    prof = profiler()
+    with prof:
+        prof.region_begin("load", meta=begun)
+        prof.region_end("load", meta=ended)
+    (row,) = (row for row in prof.traces[0].events.to_pylist() if row["kind"] == "region")
+    assert json.loads(row["attributes"]) == {"meta": kept}
+
+
 def test_regions_that_cross_are_both_kept() -> None:
     prof = profiler()
     with prof:

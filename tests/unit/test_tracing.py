@@ -12,7 +12,7 @@ import pytest
 import unified_profiler as up
 from unified_profiler import _execution
 from unified_profiler.capture import api_tracer, call_log
-from unified_profiler.errors import ConfigurationError, UsageError
+from unified_profiler.errors import ConfigurationError, OutputDirectoryError, UsageError
 from unified_profiler.testing import FakeBackend, FakeSurface
 from unified_profiler.testing import recorded_calls as rows
 
@@ -198,3 +198,39 @@ def test_an_interrupted_warm_up_leaves_nothing_behind(surface: FakeSurface) -> N
         assert surface.module.norm.__code__ is not code
     assert surface.module.norm.__code__ is code
     assert prof.traces == ()
+
+
+def test_calls_are_logged_to_the_screen_and_to_a_file(
+    surface: FakeSurface, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "performance.log"
+    file.write_text("the last run\n")
+    with up.log_api_calls(file) as log, profiler(surface):
+        log.info("epoch 1")
+        surface.module.norm(1)
+    first, second, call = file.read_text().splitlines()
+    assert (first, second) == ("the last run", "epoch 1")
+    assert "madeup.norm" in call
+    assert capsys.readouterr().out.splitlines() == [second, call]
+
+
+def test_logging_calls_leaves_nothing_behind(surface: FakeSurface, tmp_path: Path) -> None:
+    logger = logging.getLogger("unified_profiler.api")
+    before = logger.level, list(logger.handlers)
+    with pytest.raises(KeyError), up.log_api_calls(tmp_path / "calls.log"):
+        raise KeyError
+    assert (logger.level, logger.handlers) == before
+    with profiler(surface):
+        surface.module.norm(1)
+    assert (tmp_path / "calls.log").read_text() == ""
+
+
+def test_calls_may_be_printed_only(surface: FakeSurface, capsys: pytest.CaptureFixture[str]) -> None:
+    with up.log_api_calls(), profiler(surface):
+        surface.module.norm(1)
+    assert "madeup.norm" in capsys.readouterr().out
+
+
+def test_a_log_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OutputDirectoryError, match="cannot be logged to"), up.log_api_calls(tmp_path / "no" / "file"):
+        pass

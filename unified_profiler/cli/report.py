@@ -84,7 +84,9 @@ def report(
     target = out or (selected.path or Path()) / ("models" if layout is Layout.MODELS else _FILES[chosen])
     with working(f"Writing {target}"):
         if layout is Layout.MODELS:
-            _write_models(selected, target)
+            from unified_profiler.report import write_models_layout
+
+            write_models_layout(selected, target)
         else:
             _write(selected, target, chosen, language and language.value)
     typer.echo(str(target))
@@ -115,9 +117,3 @@ def _write(run: Run, target: Path, form: ReportFormat, language: str | None) -> 
             write_json(run, target)
         else:
             {ReportFormat.HTML: write_page, ReportFormat.MARKDOWN: write_markdown}[form](run, target, language=language)
-
-
-def _write_models(run: Run, target: Path) -> None:
-    from unified_profiler.report.models_layout import write_models
-
-    write_models(run, target)

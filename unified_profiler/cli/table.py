@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,6 +31,9 @@ def table(
     rank: RankOption = None,
     cycle: CycleOption = None,
     steps: Annotated[bool, typer.Option("--steps", help="Where the time of each step went, instead.")] = False,
+    regions: Annotated[
+        bool, typer.Option("--regions", help="Rows for steps and regions too, as torch has for record_function.")
+    ] = False,
     api: Annotated[bool, typer.Option("--api", help="The calls of the frameworks' API, instead.")] = False,
     op_map: OpMapOption = None,
     engine: EngineOption = None,
@@ -47,9 +51,11 @@ def table(
 
       unified-profiler table profile --steps --rank 0 --json
 
+      unified-profiler table profile --regions
+
       unified-profiler table profile --api --sort-by total_ns --row-limit 10
     """
-    _check_choice(by=bool(by), steps=steps, api=api)
+    _check_choice({"--by": bool(by), "--steps": steps, "--regions": regions}, api=api)
     with working("Reading and adding up"):
         computing = engine_of(engine)
         selected = mapped(read_selected(run, rank=rank, cycle=cycle, engine=computing), op_map)
@@ -58,21 +64,25 @@ def table(
         elif api:
             result = _api_table(selected, sort_by, row_limit, computing)
         else:
-            result = _op_table(selected, by or ["name"], sort_by, row_limit, computing)
+            result = _op_table(selected, by or ["name"], sort_by, row_limit, computing, regions=regions)
     show(result, Format.JSON if as_json else Format.TABLE, most_rows=MOST_ROWS if steps else None)
 
 
-def _check_choice(*, by: bool, steps: bool, api: bool) -> None:
+def _check_choice(options: Mapping[str, bool], *, api: bool) -> None:
     """Refuse options of which one would have no effect."""
-    if api and (steps or by):
-        msg = f"--api and {'--steps' if steps else '--by'} exclude each other: leave one out."
+    given = [option for option, is_given in options.items() if is_given]
+    if api and given:
+        msg = f"--api and {given[-1]} exclude each other: leave one out."
+        raise ConfigurationError(msg)
+    if options["--steps"] and options["--regions"]:
+        msg = "--steps and --regions exclude each other: the breakdown of steps has a column of regions already."
         raise ConfigurationError(msg)
 
 
-def _op_table(run: Run, by: list[str], sort_by: str | None, row_limit: int, engine: Engine) -> Result:
+def _op_table(run: Run, by: list[str], sort_by: str | None, row_limit: int, engine: Engine, *, regions: bool) -> Result:
     from unified_profiler.analysis import op_table
 
-    return op_table(run, by=tuple(by), sort_by=sort_by, row_limit=row_limit or None, engine=engine)
+    return op_table(run, by=tuple(by), sort_by=sort_by, row_limit=row_limit or None, engine=engine, regions=regions)
 
 
 def _api_table(run: Run, sort_by: str | None, row_limit: int, engine: Engine) -> Result:

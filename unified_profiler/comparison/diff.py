@@ -20,7 +20,6 @@ from unified_profiler.engine import Source, traces_of
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.run import Run
-from unified_profiler.model.trace import Trace
 from unified_profiler.report.summary import name_of, steps_of
 
 THRESHOLD = 0.05
@@ -91,7 +90,7 @@ def _built(
 
 
 def _as_run(source: Source) -> Run:
-    return Run(traces=tuple(traces_of(source))) if isinstance(source, Trace) else source
+    return Run.of(source)
 
 
 def _frameworks(run: Run) -> dict[str, str]:

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from unified_profiler.errors import UsageError
 from unified_profiler.model.clocks import RankClock
 from unified_profiler.model.run import Run
 from unified_profiler.model.schema import empty_table
@@ -70,15 +69,7 @@ def traces_of(source: Source) -> Sequence[Trace]:
     Raises:
         UsageError: It is neither a Trace nor a Run.
     """
-    if isinstance(source, Trace):
-        return (source,)
-    if isinstance(source, Run):
-        return source.traces
-    msg = (
-        f"Expected a Trace or a Run, found {type(source).__name__}. "
-        "Take one of `Profiler.traces`, or read a file or a run directory with unified_profiler.read(path)."
-    )
-    raise UsageError(msg)
+    return Run.of(source).traces
 
 
 def tables_of(source: Source) -> dict[str, Any]:

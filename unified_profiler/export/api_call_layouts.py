@@ -87,7 +87,7 @@ def csv_table(calls: ApiCalls) -> Layout:
             constant("\n"),
         ]
     )
-    header = "APIName,TotalTime(ms),CallNumber,StartTimestamp,CostTime(ms),Arguments\n"
+    header = "API Name,Total Time (ms),Call Number,Start Timestamp,Cost Time (ms),Arguments\n"
     return Layout(".csv", call, [""] * len(calls.names), opening=header)
 
 

@@ -33,10 +33,10 @@ _BLOCK = 1 << 14  # calls whose text is in memory at a time
 @checked_keywords
 def write_api_calls(
     source: Source,
-    out_dir: str | os.PathLike[str],
+    out_dir: str | os.PathLike[str] = "output",
     *,
     format: str = "json",  # noqa: A002  what users of TorchWrapper call it
-    file_max_size: str | int = "10MB",
+    file_max_size: str | int = "128MB",
     file_name_spec: str = "timestamp",
 ) -> list[Path]:
     """Write every API call with its time and its arguments, as many files as that takes.

@@ -75,7 +75,7 @@ def _gravest(judgements: Sequence[Judgement]) -> Verdict:
 
 def _runs(sources: Sources, rank: int | None) -> list[Run]:
     several = [sources] if isinstance(sources, Trace | Run) else sources
-    return [_of_rank(Run(traces=(each,)) if isinstance(each, Trace) else each, rank) for each in several]
+    return [_of_rank(Run.of(each), rank) for each in several]
 
 
 def _of_rank(run: Run, rank: int | None) -> Run:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from unified_profiler.errors import TraceFormatError
+from unified_profiler.errors import TraceFormatError, UsageError
 from unified_profiler.masking import mask_text
 from unified_profiler.model.clocks import CLOCKS, Clocks
 from unified_profiler.model.foreign import inside, read_bytes
@@ -47,6 +47,23 @@ class Run:
     steps: pa.Table | None = None
     clocks: Clocks | None = None
     url: str | None = None
+
+    @classmethod
+    def of(cls, source: Trace | Run) -> Run:
+        """Return a run as it is, and a trace as a run of its own.
+
+        Raises:
+            UsageError: It is neither a Trace nor a Run.
+        """
+        if isinstance(source, Run):
+            return source
+        if isinstance(source, Trace):
+            return cls(traces=(source,))
+        msg = (
+            f"Expected a Trace or a Run, found {type(source).__name__}. "
+            "Take one of `Profiler.traces`, or read a file or a run directory with unified_profiler.read(path)."
+        )
+        raise UsageError(msg)
 
     @property
     def ranks(self) -> list[int]:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from unified_profiler.analysis import Result, api_table, op_table, step_breakdown
-from unified_profiler.engine import Source, traces_of
+from unified_profiler.engine import Source
 from unified_profiler.model.run import Run
-from unified_profiler.model.trace import Trace
 from unified_profiler.report.counters import Counter, counters
 from unified_profiler.report.ranks import RankTable, rank_table
 from unified_profiler.report.spans import Spans
@@ -20,7 +19,7 @@ class Analyses:
 
     def __init__(self, source: Source) -> None:
         """Take a Run, or a Trace as a run of one."""
-        self.run = Run(traces=tuple(traces_of(source))) if isinstance(source, Trace) else source
+        self.run = Run.of(source)
         self._operators: dict[tuple[str, ...], Result] = {}
 
     def operators(self, *by: str) -> Result:

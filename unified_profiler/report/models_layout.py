@@ -6,6 +6,7 @@ own, `summary.json` the duration of each activity and each node by step, `summar
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,10 +16,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from unified_profiler.engine import Source
 from unified_profiler.errors import ExportError, OutputDirectoryError
 from unified_profiler.export import writing_to
 from unified_profiler.export.chrome import ChromeExporter
 from unified_profiler.export.fragments import as_buffer, constant, joined, member, whole
+from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.columns import look_up
 from unified_profiler.model.nesting import whole_numbers, with_column
 from unified_profiler.model.part_files import written_whole
@@ -44,15 +47,16 @@ _LONGEST_STEM = 150  # bytes of UTF-8; names of files have 255, of which tempora
 _BLOCK = 1 << 16  # rows whose text is in memory at a time
 
 
-def write_models(run: Run, folder: Path) -> Path:
-    """Write a run as the directory that the TensorFlow Models Profiler wrote.
+@checked_keywords
+def write_models_layout(source: Source, folder: str | os.PathLike[str]) -> Path:
+    """Write a trace or a run as the directory that the TensorFlow Models Profiler wrote.
 
     A model is a named graph, else a framework; where the run has several ranks, its name ends with that of the rank.
     Of a trace without steps everything is step 0; of others, what was recorded outside all steps is left out, which
     `summary.md` tells.
 
     Args:
-        run: A run of any framework.
+        source: A Trace or a Run of any framework.
         folder: The directory, made if it is missing. It may hold an earlier layout of this sort, which is replaced.
 
     Returns:
@@ -62,6 +66,7 @@ def write_models(run: Run, folder: Path) -> Path:
         ExportError: The run holds no events, or a file cannot be written.
         OutputDirectoryError: The directory holds something else, or is a file, or cannot be written to.
     """
+    folder, run = Path(folder), Run.of(source)
     check_output_dir(folder, option="folder")
     ranks = len(run.ranks) > 1
     steps = recorded_steps(run)

@@ -12,13 +12,12 @@ import pyarrow as pa
 
 from unified_profiler.analysis.rank_steps import RankSteps, rank_steps
 from unified_profiler.analysis.stragglers import FEWEST_STEPS, StepMatrix, Straggler
-from unified_profiler.engine import Engine, Result, Source, traces_of
+from unified_profiler.engine import Engine, Result, Source
 from unified_profiler.engine.rendering import format_time
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.clocks import Clocks
 from unified_profiler.model.run import Run
-from unified_profiler.model.trace import Trace
 from unified_profiler.report.records import Statement, Value
 from unified_profiler.report.texts import told
 
@@ -97,7 +96,7 @@ def rank_table(source: Source, *, engine: Engine | None = None) -> RankTable:
     Example:
         >>> print(rank_table(read("profile")).ranks)
     """
-    run = Run(traces=tuple(traces_of(source))) if isinstance(source, Trace) else source
+    run = Run.of(source)
     _check_ranks(run)
     found = rank_steps(run, engine=engine)
     verdict = tuple(_worded(_verdict(found)))

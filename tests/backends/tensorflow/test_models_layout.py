@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import unified_profiler as up
 from unified_profiler.integrations.tensorflow import profiled_session
-from unified_profiler.report.models_layout import write_models
+from unified_profiler.report.models_layout import write_models_layout
 
 v1 = tf.compat.v1
 Node = tuple[str, float, str, int]
@@ -45,7 +45,7 @@ def test_the_summary_of_a_session_says_what_its_run_metadata_says(net: Any, tmp_
             theirs[step] = [*stated(first), *stated(second)]
             prof.step()
 
-    folder = write_models(up.read(tmp_path / "profile"), tmp_path / "models")
+    folder = write_models_layout(up.read(tmp_path / "profile"), tmp_path / "models")
 
     summary = json.loads((folder / "summary.json").read_text())
     assert summary.keys() == {"app_stats", "op_stats"}
@@ -71,6 +71,6 @@ def test_the_timeline_of_a_step_holds_what_the_application_did_and_its_nodes(net
         profiled_session(net.session, prof, graph="mlp")
         net.run()
         prof.step()
-    folder = write_models(up.Run(traces=tuple(prof.traces)), tmp_path)
+    folder = write_models_layout(up.Run(traces=tuple(prof.traces)), tmp_path)
     (trace,) = up.read(folder / "timeline" / "mlp_step_0").traces
     assert {"step", "region", "api_call", "op", "memory"} <= set(trace.events.column("kind").to_pylist())

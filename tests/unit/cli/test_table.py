@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+import unified_profiler as up
 from unified_profiler.model.storage import write_parquet
 from unified_profiler.testing.builders import TraceBuilder
 
@@ -106,7 +107,20 @@ def test_api_of_a_run_without_api_calls_says_how_to_record_them(invoke: Invoke, 
     assert "unified-profiler run --api" in result.stdout
 
 
-@pytest.mark.parametrize("other", [["--steps"], ["--by", "op"]])
+def test_regions_have_rows_on_request(invoke: Invoke, run_dir: Path) -> None:
+    rows = {
+        flag: {row["name"] for row in json.loads(invoke("table", run_dir, "--json", *flag.split()).stdout)}
+        for flag in ("", "--regions")
+    }
+    expected = {row.name for row in up.op_table(up.read(run_dir), regions=True)}
+    assert rows["--regions"] == expected > rows[""]
+
+
+def test_regions_are_no_rows_of_steps(invoke: Invoke, run_dir: Path) -> None:
+    assert invoke("table", run_dir, "--regions", "--steps").exit_code == 2
+
+
+@pytest.mark.parametrize("other", [["--steps"], ["--by", "op"], ["--regions"]])
 def test_api_and_what_makes_other_tables_exclude_each_other(invoke: Invoke, api_run: Path, other: list[str]) -> None:
     result = invoke("table", api_run, "--api", *other)
     assert result.exit_code == 2

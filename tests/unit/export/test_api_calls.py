@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 import re
 import time
@@ -23,7 +24,7 @@ from unified_profiler.testing.builders import TraceBuilder
 
 BASE = 1_790_857_026_123_456_789
 TENSOR = '{"args":["Tensor[4,16] float32 cpu"],"kwargs":{"dim":"1"}}'
-HEADER = ["APIName", "TotalTime(ms)", "CallNumber", "StartTimestamp", "CostTime(ms)", "Arguments"]
+HEADER = ["API Name", "Total Time (ms)", "Call Number", "Start Timestamp", "Cost Time (ms)", "Arguments"]
 
 Call = tuple[str, int, int, str | None]
 """Name, start, duration, attributes."""
@@ -46,6 +47,14 @@ def relu() -> Trace:
             ("torch.relu", 3_000_000, 500_007, None),
         ]
     )
+
+
+def test_defaults_are_those_of_torch_wrapper(relu: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (path,) = write_api_calls(relu)
+    assert path.parent == Path("output")
+    assert path.suffix == ".json"
+    assert inspect.signature(write_api_calls).parameters["file_max_size"].default == "128MB"
 
 
 def read_json(paths: Sequence[Path]) -> list[tuple[Any, ...]]:
