@@ -94,7 +94,7 @@ def _differentiated(events: EventTable, module: Ints) -> Ints:
     """Return for each backward operator the module of the last forward operator with its sequence number."""
     sequence, start = whole_numbers(events.column("sequence_id")), whole_numbers(events.column("start_ns"))
     backward = _says(events, "direction", BACKWARD)
-    forward = np.flatnonzero((sequence >= 0) & ~backward & (module >= 0))
+    forward = np.flatnonzero((sequence >= 0) & ~backward & (module >= 0) & ~of_kind(events, Kind.COMPILE))
     nodes = np.flatnonzero((sequence >= 0) & backward)
     found = np.full(len(sequence), -1, np.int64)
     if len(forward):
