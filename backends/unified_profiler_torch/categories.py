@@ -1,11 +1,12 @@
 """What Kineto's categories mean in the event schema: layer, kind and device.
 
-Names refine them: collectives, steps, modules and torch's own annotations are told by their names.
+Names refine them: collectives, steps, modules, compilation and torch's own annotations are told by their names.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -22,6 +23,7 @@ class NameClass(IntEnum):
     MODULE = 4
     MEMORY = 5
     COMPILED_GRAPH = 6
+    COMPILE = 7
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Meaning:
 
 _RUNTIME = Meaning(Layer.RUNTIME, Kind.RUNTIME)
 _OP = Meaning(Layer.FRAMEWORK, Kind.OP)
+_COMPILE = Meaning(Layer.FRAMEWORK, Kind.COMPILE)
 _REGION = Meaning(Layer.APPLICATION, Kind.REGION)
 _ON_DEVICE = Meaning(Layer.RUNTIME, Kind.RUNTIME, on_device=True)
 _COPY = Meaning(Layer.RUNTIME, Kind.COPY, on_device=True)
@@ -91,6 +94,9 @@ _TORCH_ANNOTATION = re.compile(
     r"|DistributedDataParallel\.|FullyShardedDataParallel\.|FSDP::"
 )
 _COMPILED_GRAPH = re.compile(r"## Call CompiledFxGraph")
+_COMPILE_PHASE = re.compile(r"(?P<phase>.+) \(dynamo_timed\)$")
+_COMPILES = frozenset({"dynamo", "entire_frame_compile", "entire_backward_compile", "compiled_autograd"})
+"""Phases of torch.compile that enclose phases of other names."""
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
 
 
@@ -99,8 +105,21 @@ def is_known(category: str) -> bool:
     return category in _BY_CATEGORY
 
 
-def classify_name(name: str) -> NameClass:
-    """Say what a name tells beyond its category."""
+def compile_phases(names: Iterable[str]) -> frozenset[str]:
+    """Return the phases of torch.compile among names: most are recorded twice, with and without `(dynamo_timed)`."""
+    found = [match for match in map(_COMPILE_PHASE.match, names) if match]
+    return _COMPILES.union(*((match.group(), match["phase"]) for match in found))
+
+
+def classify_name(name: str, phases: frozenset[str] = frozenset()) -> NameClass:
+    """Say what a name tells beyond its category.
+
+    Args:
+        name: The name.
+        phases: The names of phases of torch.compile.
+    """
+    if name in phases:
+        return NameClass.COMPILE
     if name == "[memory]":
         return NameClass.MEMORY
     if _STEP.match(name):
@@ -132,6 +151,8 @@ def meaning(phase: str, category: str, name_class: NameClass) -> Meaning:
         return Meaning(Layer.FRAMEWORK, Kind.REGION)
     if plain == _REGION and name_class is NameClass.COMPILED_GRAPH:
         return _OP
+    if plain == _OP and name_class is NameClass.COMPILE:
+        return _COMPILE
     if category == "python_function" and name_class is NameClass.MODULE:
         return Meaning(Layer.APPLICATION, Kind.MODULE)
     return plain

@@ -11,6 +11,7 @@ import numpy as np
 
 from unified_profiler.model.foreign_values import LARGEST, whole
 from unified_profiler.model.nesting import FIRST_LANE, Ints
+from unified_profiler.model.tree import Flags
 from unified_profiler_torch.rows import Label, Place
 
 _LARGEST = LARGEST >> 1
@@ -43,6 +44,19 @@ def process_names(labels: Iterable[Label]) -> dict[str, dict[str, Any]]:
     for label in labels:
         if label.what in {"process_name", "process_labels"}:
             found.setdefault(str(label.lane[0]), {}).update(label.args)
+    return found
+
+
+def begun_within(spans: Flags, start: Ints, end: Ints, tid: Ints) -> Flags:
+    """Say which events begin while one of the spans runs on their thread, also those that overlap it partly."""
+    found = np.zeros(len(start), np.bool_)
+    for thread in np.unique(tid[spans]):
+        here = np.flatnonzero(tid == thread)
+        around = here[spans[here]]
+        around = around[np.argsort(start[around], kind="stable")]
+        until = np.maximum.accumulate(end[around])
+        last = np.searchsorted(start[around], start[here], side="right") - 1
+        found[here] = (last >= 0) & (start[here] < until[np.maximum(last, 0)])
     return found
 
 

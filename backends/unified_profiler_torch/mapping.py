@@ -17,12 +17,20 @@ from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
 from unified_profiler.model.tree import Flags, Tree
 from unified_profiler_torch.args import COLUMN_INPUTS, INPUTS, MISSING
 from unified_profiler_torch.canonical import DIRECTIONS, canonicalise
-from unified_profiler_torch.categories import DEVICE_TYPES, NameClass, accelerator, classify_name, meaning, step_number
+from unified_profiler_torch.categories import (
+    DEVICE_TYPES,
+    NameClass,
+    accelerator,
+    classify_name,
+    compile_phases,
+    meaning,
+    step_number,
+)
 from unified_profiler_torch.columns import numbers
 from unified_profiler_torch.flops import counted_twice, flops_of
 from unified_profiler_torch.frames import cutting_frames
 from unified_profiler_torch.kineto import Header
-from unified_profiler_torch.lanes import lane_numbers, thread_names
+from unified_profiler_torch.lanes import begun_within, lane_numbers, thread_names
 from unified_profiler_torch.rows import Place, Rows
 
 FRAME_LANE = FIRST_LANE >> 1
@@ -120,17 +128,34 @@ class Mapping:
         return Tree.of(self.start, self.duration, self.pid, self.tid)
 
     @cached_property
-    def meanings(self) -> npt.NDArray[np.int8]:
-        """Layer, kind and place of each event, three rows of numbers."""
+    def _own_meanings(self) -> npt.NDArray[np.int8]:
+        """Layer, kind and place of each event by its category and name, three rows of numbers."""
         layers, kinds = list(Layer), list(Kind)
         table = np.empty((3, len(self.places), len(NameClass)), np.int8)
         for number, place in enumerate(self.places):
             for name_class in NameClass:
                 what = meaning(place.phase, place.category, name_class)
                 table[:, number, name_class] = layers.index(what.layer), kinds.index(what.kind), what.on_device
-        classes = np.array([classify_name(name) for name in self.names], np.int8)
+        phases = compile_phases(self.names)
+        classes = np.array([classify_name(name, phases) for name in self.names], np.int8)
         flat = self.place * len(NameClass) + classes[self.name]
         return np.take(table.reshape(3, -1), flat, axis=1)
+
+    @cached_property
+    def meanings(self) -> npt.NDArray[np.int8]:
+        """Layer, kind and place of each event, three rows of numbers.
+
+        What runs within compilation is a part of it: operators there trace a graph and compute nothing of the step.
+        """
+        layers, kinds = list(Layer), list(Kind)
+        meanings = self._own_meanings
+        compiles = meanings[1] == kinds.index(Kind.COMPILE)
+        if not compiles.any():
+            return meanings
+        inside = begun_within(compiles, self.start, self.start + self.duration, self.tid)
+        inside &= np.isin(meanings[1], [kinds.index(kind) for kind in (Kind.OP, Kind.REGION)])
+        parts = np.array([[layers.index(Layer.FRAMEWORK)], [kinds.index(Kind.COMPILE)], [0]], np.int8)
+        return np.where(inside, parts, meanings)
 
     def kind(self, *kinds: Kind) -> Flags:
         """Say which events are of one of these kinds."""
@@ -141,7 +166,7 @@ class Mapping:
     @cached_property
     def on_device(self) -> Flags:
         """Which events ran on an accelerator."""
-        flags: Flags = self.meanings[2] == 1
+        flags: Flags = self._own_meanings[2] == 1
         return flags
 
     def _of_category(self, category: str) -> Flags:
@@ -189,7 +214,7 @@ class Mapping:
         }
 
     def _canonical(self) -> dict[str, Any]:
-        is_op = (self.meanings[0] == list(Layer).index(Layer.FRAMEWORK)) & ~self.on_device
+        is_op = (self.meanings[0] == list(Layer).index(Layer.FRAMEWORK)) & ~self.on_device & ~self.kind(Kind.COMPILE)
         sequence = self.rows.column("sequence_id")
         found = canonicalise(self.tree, self.name, self.names, is_op, sequence, self.start, self.tid)
         plain = ~is_op & ~self.on_device & ~self._is_launch(is_op)
@@ -249,7 +274,8 @@ class Mapping:
         pairs = [divmod(key, width) for key in distinct.tolist()]
         found = [flops_of(self.names[name], shapes[key], concrete[key]) for name, key in pairs]
         flops = np.array([MISSING if f is None else f for f in found], np.int64)[codes]
-        return numbers(np.where(counted_twice(flops, self.name, self.names, self.tree), MISSING, flops))
+        uncounted = counted_twice(flops, self.name, self.names, self.tree) | self.kind(Kind.COMPILE)
+        return numbers(np.where(uncounted, MISSING, flops))
 
     def _stacks(self) -> dict[str, Any]:
         """Return the Python frames and modules that enclose each operator, where frames were recorded."""

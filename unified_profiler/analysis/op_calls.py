@@ -59,13 +59,15 @@ def op_calls(events: EventTable, *, keys: Sequence[str], regions: bool) -> pa.Ta
 def shown_calls(events: EventTable, tree: OpTree, *, regions: bool = False) -> Flags:
     """Flag operators, collectives, copies, calls of a device's runtime and spans that the framework itself names.
 
-    Spans of the user are shown on request, frames of Python never.
+    Spans of the user and compilation are shown on request, frames of Python never.
     """
     kind = coded(events, "kind")
     calls = kind.where({Kind.OP.value, Kind.COLLECTIVE.value, Kind.KERNEL.value, Kind.COPY.value}.__contains__)
     launches = kind.where(Kind.RUNTIME.value.__eq__) & (ints(events, "correlation_id") >= 0)
     spans = kind.where({Kind.REGION.value, Kind.STEP.value}.__contains__)
-    if not regions:
+    if regions:
+        spans |= kind.where(Kind.COMPILE.value.__eq__)
+    else:
         spans &= coded(events, "layer").where(Layer.FRAMEWORK.value.__eq__)
     return tree.node & (calls | launches | spans)
 

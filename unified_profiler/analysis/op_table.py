@@ -102,7 +102,7 @@ def op_table(
         sort_by: A column of the result, or torch's name of it such as `cpu_time_total` or `self_cuda_time_total`;
             largest first, text and steps in order. Self CPU time if not given.
         row_limit: The most rows to give; shares are still of the whole.
-        regions: Whether steps and regions have rows too, as user annotations have in torch's table.
+        regions: Whether steps, regions and compilation have rows too, as they have in torch's table.
         engine: What executes the query; the embedded DuckDB if not given.
 
     Raises:

@@ -93,6 +93,7 @@ class _Kinds:
         spans &= ~coded(events, "layer").where(Layer.API.value.__eq__)
         if not regions:
             spans &= coded(events, "framework").codes >= 0
+        calls |= of_kind(Kind.COMPILE)
         return cls(
             node=calls | spans,
             on_device=on_device,

@@ -58,7 +58,7 @@ def _order(lanes: Lanes, loading: Spans) -> tuple[Spans, list[tuple[str, Spans]]
     Its own work comes before what it moves, since only who does nothing else has to wait. Where there is a device, its
     work is what counts; what the host did counts for moments at which the device was idle.
     """
-    device, host = lanes.busy(Kind.KERNEL), lanes.busy(Kind.OP)
+    device, host = lanes.busy(Kind.KERNEL), lanes.busy(Kind.OP, Kind.COMPILE)
     copies = ("copy", lanes.busy(Kind.COPY))
     collectives = ("collective", lanes.busy(Kind.COLLECTIVE))
     if len(device.start):
@@ -85,7 +85,7 @@ def _loads_data(name: str) -> bool:
 def _operators(lanes: Lanes, steps: Steps) -> pa.Table:
     """Return the self time of each operator in each step, of those that matter in one of them."""
     names, step = coded(lanes.events, "name"), ints(lanes.events, "step")
-    rows = lanes.rows(Kind.OP, Kind.KERNEL, Kind.COPY)
+    rows = lanes.rows(Kind.OP, Kind.COMPILE, Kind.KERNEL, Kind.COPY)
     place = np.full(int(steps.number[-1]) + 2, -1)  # the last one for events outside steps
     place[steps.number] = np.arange(len(steps.number))
     where = place[np.clip(step[rows], -1, len(place) - 2)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from unified_profiler.analysis.sql import load
 from unified_profiler.analysis.step_facts import COLUMNS, FACTS, breakdown_facts
@@ -20,6 +21,7 @@ _SCHEMA = pa.schema(
         "op_ns": pa.int64(),
         "collective_ns": pa.int64(),
         "copy_ns": pa.int64(),
+        "compile_ns": pa.int64(),
         "uncovered_ns": pa.int64(),
         "regions_ns": pa.map_(pa.string(), pa.int64()),
     }
@@ -31,11 +33,11 @@ def step_breakdown(source: Source, *, engine: Engine | None = None) -> Result:
     """Split the wall time of each recorded step into what ran in it.
 
     Every moment of a step counts once, over all threads and devices: in `collective_ns` if a collective ran, else in
-    `copy_ns` if a copy ran, else in `op_ns` if an operator or kernel ran, else in `uncovered_ns`, so that these four
-    add up to `wall_ns`. Work of a device counts for the step in whose time it ran, which may be a later one than
-    that which launched it. `regions_ns` has the time of each of the user's regions by name; regions hold operators and
-    one another, so each is at most the wall time, not their sum. The framework's own annotations, such as torch's
-    `Optimizer.step#...`, are rows of `op_table`.
+    `copy_ns` if a copy ran, else in `compile_ns` if the framework compiled, else in `op_ns` if an operator or kernel
+    ran, else in `uncovered_ns`, so that these five add up to `wall_ns`. Work of a device counts for the step in whose
+    time it ran, which may be a later one than that which launched it. `regions_ns` has the time of each of the user's
+    regions by name; regions hold operators and one another, so each is at most the wall time, not their sum. The
+    framework's own annotations, such as torch's `Optimizer.step#...`, are rows of `op_table`.
 
     Args:
         source: A Trace or a Run.
@@ -47,7 +49,13 @@ def step_breakdown(source: Source, *, engine: Engine | None = None) -> Result:
     regions = engine.run(load("step_regions"), tables={"facts": facts})
     table = table.append_column("regions_ns", _regions(table, regions)).cast(_SCHEMA)
     footer = () if len(table) else ("No step was recorded: call step() at the end of each iteration.",)
-    return Result(table=table, footer=footer, sorted_by="step")
+    return Result(table=table, headings=_headings(table), footer=footer, sorted_by="step")
+
+
+def _headings(table: pa.Table) -> dict[str, str]:
+    """Leave compilation out of the printed table where there was none."""
+    compiled = bool(pc.any(pc.greater(table.column("compile_ns"), 0)).as_py())
+    return {name: name.removesuffix("_ns") for name in table.column_names if compiled or name != "compile_ns"}
 
 
 def _regions(steps: pa.Table, regions: pa.Table) -> pa.Array:

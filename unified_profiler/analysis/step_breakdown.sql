@@ -8,6 +8,7 @@ select
     cast(sum(case when what = 'op' then spent_ns else 0 end) as bigint) as op_ns,
     cast(sum(case when what = 'collective' then spent_ns else 0 end) as bigint) as collective_ns,
     cast(sum(case when what = 'copy' then spent_ns else 0 end) as bigint) as copy_ns,
+    cast(sum(case when what = 'compile' then spent_ns else 0 end) as bigint) as compile_ns,
     cast(sum(case when what = 'uncovered' then spent_ns else 0 end) as bigint) as uncovered_ns
 from facts
 group by rank, cycle, step

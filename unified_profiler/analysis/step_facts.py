@@ -104,9 +104,9 @@ def breakdown_facts(events: EventTable) -> pa.Table:
     """Return the facts of a breakdown: wall time, and each part of it, of each step; and its regions."""
     lanes = Lanes(events)
     steps = lanes.steps()
-    order = (("collective", lanes.busy(Kind.COLLECTIVE)), ("copy", lanes.busy(Kind.COPY)))
-    work = ("op", lanes.busy(Kind.OP, Kind.KERNEL))
-    return of_trace(events, [*parts(steps, (*order, work)), *regions(lanes, steps)])
+    moved = (("collective", lanes.busy(Kind.COLLECTIVE)), ("copy", lanes.busy(Kind.COPY)))
+    work = (("compile", lanes.busy(Kind.COMPILE)), ("op", lanes.busy(Kind.OP, Kind.KERNEL)))
+    return of_trace(events, [*parts(steps, (*moved, *work)), *regions(lanes, steps)])
 
 
 def parts(steps: Steps, order: Sequence[tuple[str, Spans]]) -> Iterator[pa.Table]:

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from unified_profiler.model.module_time import BACKWARD, backward_nodes, models, module_calls
+from unified_profiler.model.module_time import BACKWARD, backward_nodes, models, module_calls, operators_outside
+from unified_profiler.model.nesting import Ints, whole_numbers
 from unified_profiler.model.schema import EventTable, Kind, Layer, empty_table, event_table
 
 _COLUMNS = ["module", "framework", "pid", "tid", "thread", "start_ns", "duration_ns"]
@@ -32,15 +34,16 @@ def backward_spans(events: EventTable) -> EventTable:
     """Return the calls of modules in the backward pass as events that are not nested yet.
 
     Args:
-        events: Nested events that carry their modules.
+        events: Nested events that carry their modules and steps.
     """
     called = events.filter(pa.array(module_calls(events))).select(["module", "name"])
     classes = dict(zip(called.column("module").to_pylist(), called.column("name").to_pylist(), strict=True))
-    nodes = events.filter(pa.array(backward_nodes(events))).select(_COLUMNS)
-    if not classes or not len(nodes):
+    nodes = np.flatnonzero(backward_nodes(events)) if classes else np.empty(0, np.int64)
+    if not len(nodes):
         return empty_table()
-    nodes = nodes.sort_by([("pid", "ascending"), ("tid", "ascending"), ("start_ns", "ascending")])
-    spans = sorted(_spans(nodes.to_pylist(), models(events)), key=lambda span: span.level)
+    nodes, passes = _backward_passes(events, nodes)
+    rows = events.select(_COLUMNS).take(pa.array(nodes)).append_column("pass", pa.array(passes))
+    spans = sorted(_spans(rows.to_pylist(), models(events)), key=lambda span: span.level)
     return event_table(
         {
             "name": [classes[span.path] for span in spans],
@@ -56,14 +59,42 @@ def backward_spans(events: EventTable) -> EventTable:
     )
 
 
+def _backward_passes(events: EventTable, nodes: Ints) -> tuple[Ints, Ints]:
+    """Return the nodes in the order in which each thread ran them, and the number of the backward pass of each.
+
+    A pass begins with the last operator of the forward pass, which has the highest sequence number, and runs on a
+    thread without operators of any other kind in between. It never goes on in another step.
+    """
+    columns = ("pid", "tid", "step", "start_ns", "sequence_id")
+    pid, tid, step, start, sequence = (whole_numbers(events.column(name)) for name in columns)
+    rows = np.concatenate([nodes, np.flatnonzero(operators_outside(events, nodes))])
+    is_node = np.repeat([True, False], [len(nodes), len(rows) - len(nodes)])
+    order = np.lexsort((start[rows], tid[rows], pid[rows]))
+    between = np.cumsum(~is_node[order])[is_node[order]]
+    nodes = rows[order][is_node[order]]
+    same = np.stack([pid[nodes], tid[nodes], step[nodes], between])
+    begins = np.append(True, (np.diff(same) != 0).any(axis=0))
+    return nodes, _numbered(begins.tolist(), sequence[nodes].tolist())
+
+
+def _numbered(begins: Sequence[bool], sequence: Sequence[int]) -> Ints:
+    """Number the passes, which begin where flagged and where the sequence number of the first node is reached again."""
+    numbers, number, first = np.empty(len(sequence), np.int64), -1, 0
+    for row, (begin, value) in enumerate(zip(begins, sequence, strict=True)):
+        if begin or value >= first:
+            number, first = number + 1, value
+        numbers[row] = number
+    return numbers
+
+
 def _spans(nodes: Iterable[Mapping[str, Any]], model_of: Mapping[str, str]) -> Iterator[_Span]:
     """Yield a span for each run of operators in one module, and for the modules around it."""
     open_spans: list[_Span] = []
-    lane = None
+    backward_pass = None
     for node in nodes:
-        if (node["pid"], node["tid"]) != lane:
+        if node["pass"] != backward_pass:
             yield from open_spans
-            open_spans, lane = [], (node["pid"], node["tid"])
+            open_spans, backward_pass = [], node["pass"]
         chain = _around(node["module"], model_of)
         same = _common(chain, open_spans)
         yield from open_spans[same:]

@@ -66,6 +66,14 @@ def backward_nodes(events: EventTable) -> Flags:
     return outermost
 
 
+def operators_outside(events: EventTable, nodes: Ints) -> Flags:
+    """Say which operators are neither among these events nor within one of them, nor of a backward pass."""
+    inside = np.full(len(events), -1, np.int64)
+    inside[nodes] = 0
+    outside: Flags = tree_of(events).inherit(inside, outermost=True) < 0
+    return of_kind(events, Kind.OP) & outside & ~_says(events, "direction", BACKWARD)
+
+
 def tree_of(events: EventTable) -> Tree:
     """Return the tree of nested events whose rows are their ids."""
     return Tree(whole_numbers(events.column("parent_id")), whole_numbers(events.column("depth")))
@@ -86,7 +94,7 @@ def _differentiated(events: EventTable, module: Ints) -> Ints:
     """Return for each backward operator the module of the last forward operator with its sequence number."""
     sequence, start = whole_numbers(events.column("sequence_id")), whole_numbers(events.column("start_ns"))
     backward = _says(events, "direction", BACKWARD)
-    forward = np.flatnonzero((sequence >= 0) & ~backward & (module >= 0))
+    forward = np.flatnonzero((sequence >= 0) & ~backward & (module >= 0) & ~of_kind(events, Kind.COMPILE))
     nodes = np.flatnonzero((sequence >= 0) & backward)
     found = np.full(len(sequence), -1, np.int64)
     if len(forward):

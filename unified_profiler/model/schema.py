@@ -42,6 +42,7 @@ class Kind(str, Enum):
     KERNEL = "kernel"
     COPY = "copy"
     COLLECTIVE = "collective"
+    COMPILE = "compile"
     RUNTIME = "runtime"
     MEMORY = "memory"
     COUNTER = "counter"

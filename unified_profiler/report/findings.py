@@ -50,6 +50,8 @@ def _parts(summary: Summary) -> Iterator[Statement]:
     else:
         moved = {"collective_share": parts.collective_ns / parts.wall_ns, "copy_share": parts.copy_ns / parts.wall_ns}
         yield _say("parts_moved", **shares, **moved)
+    if parts.compile_ns:
+        yield _say("compile", compile_share=parts.compile_ns / parts.wall_ns)
 
 
 def _category(summary: Summary) -> Iterator[Statement]:

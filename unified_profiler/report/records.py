@@ -68,6 +68,7 @@ class StepParts(Record):
     op_ns: int = 0
     collective_ns: int = 0
     copy_ns: int = 0
+    compile_ns: int = 0
     uncovered_ns: int = 0
 
 

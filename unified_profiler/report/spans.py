@@ -21,6 +21,7 @@ _SORTS = {
     Kind.REGION.value: "region",
     Kind.MODULE.value: "module",
     Kind.API_CALL.value: "api",
+    Kind.COMPILE.value: "compile",
     Kind.RUNTIME.value: "runtime",
 }
 _NO_SPANS = frozenset({Kind.COUNTER.value, Kind.MEMORY.value})

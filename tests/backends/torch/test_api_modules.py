@@ -171,3 +171,38 @@ def test_a_module_that_cannot_be_listed_is_a_failure_and_not_an_error_of_the_tra
     modules = {row["module"] for row in prof.traces[0].events.to_pylist() if row["kind"] == "module"}
     assert modules == {"WithOwnListing", "WithOwnListing.Linear"}
     assert [failure.action for failure in prof.failures] == ["find the paths of modules"]
+
+
+# --- backward passes --------------------------------------------------------------------------------------------------
+
+
+def _spans(profiler: Profiler, path: str, direction: str) -> list[Row]:
+    found = [row for row in profiler.traces[0].events.to_pylist() if row["kind"] == "module"]
+    return [row for row in found if (row["module"], row["direction"]) == (path, direction)]
+
+
+def test_the_backward_pass_of_each_step_is_one_span_within_its_step() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    with Profiler(schedule=schedule(wait=0, warmup=1, active=4), with_modules=True, backend="torch") as profiler:
+        for _ in range(5):
+            model(X).sum().backward()
+            profiler.step()
+    steps = {row["step"]: row for row in profiler.traces[0].events.to_pylist() if row["kind"] == "step"}
+    for path in ("Sequential", "0", "2"):
+        spans = _spans(profiler, path, "backward")
+        assert [span["step"] for span in spans] == [1, 2, 3, 4]
+        for span in spans:
+            step = steps[span["step"]]
+            assert step["start_ns"] <= span["start_ns"]
+            assert span["start_ns"] + span["duration_ns"] <= step["start_ns"] + step["duration_ns"]
+
+
+def test_several_backward_passes_of_a_step_have_a_span_each() -> None:
+    model, other = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), nn.Linear(4, 2)
+    with Profiler(with_modules=True, backend="torch") as profiler:
+        earlier, later = model(X), other(X)
+        later.sum().backward()
+        earlier.sum().backward(retain_graph=True)
+        earlier.mean().backward()
+    assert len(_spans(profiler, "Sequential", "backward")) == 2
+    assert len(_spans(profiler, "Linear", "backward")) == 1

@@ -31,6 +31,14 @@ def linear(make_trace: MakeTrace) -> Trace:
     )
 
 
+def test_compiling_has_no_row_and_is_in_nobodys_self_time(make_trace: MakeTrace) -> None:
+    trace = make_trace({"name": "node", "at": (0, 100)}, {"name": "dynamo", "kind": "compile", "at": (10, 90)})
+    rows = _by_name(trace)
+    assert rows.keys() == {"node"}
+    assert (rows["node"].self_cpu_ns, rows["node"].cpu_ns) == (20, 100)
+    assert _by_name(trace, regions=True)["dynamo"].self_cpu_ns == 80
+
+
 def test_calls_totals_self_times_and_averages(linear: Trace) -> None:
     rows = _by_name(linear)
     assert (rows["linear"].call_count, rows["linear"].cpu_ns, rows["linear"].self_cpu_ns) == (2, 150, 40)

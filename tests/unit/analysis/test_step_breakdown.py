@@ -48,6 +48,20 @@ def test_a_moment_is_a_collective_before_a_copy_before_an_operator(make_trace: M
     assert (row.collective_ns, row.copy_ns, row.op_ns, row.uncovered_ns) == (20, 20, 40, 20)
 
 
+def test_compiling_is_no_operator_time_also_within_an_operator(make_trace: MakeTrace) -> None:
+    trace = make_trace(
+        _step(0, 0, 100), {"at": (10, 60)}, {"kind": "compile", "at": (20, 50)}, {"kind": "compile", "at": (25, 45)}
+    )
+    (row,) = step_breakdown(trace)
+    assert (row.compile_ns, row.op_ns, row.uncovered_ns) == (30, 20, 50)
+
+
+def test_the_printed_table_has_compiling_where_there_was_some(make_trace: MakeTrace) -> None:
+    without, compiled = (make_trace(_step(0, 0, 100), {"kind": kind, "at": (10, 60)}) for kind in ("op", "compile"))
+    assert "compile" not in str(step_breakdown(without))
+    assert "compile" in str(step_breakdown(compiled))
+
+
 def test_work_is_cut_at_the_borders_of_steps(make_trace: MakeTrace) -> None:
     kernel = {"kind": "kernel", "device": "cuda:0", "pid": 0, "tid": 7, "at": (80, 230)}
     trace = make_trace(_step(0, 0, 100), _step(1, 100, 200), _step(2, 200, 300), kernel)
@@ -146,5 +160,6 @@ def test_every_moment_counts_exactly_once(make_trace: MakeTrace, spans: list[tup
         idle = sum(not kinds - {"region"} for kinds in busy.values())
         region = sum("region" in kinds for kinds in busy.values())
         assert (row.collective_ns, row.copy_ns, row.uncovered_ns) == (collective, copy, idle)
-        assert row.op_ns + row.collective_ns + row.copy_ns + row.uncovered_ns == row.wall_ns == end - start
+        parts = row.op_ns + row.collective_ns + row.copy_ns + row.compile_ns + row.uncovered_ns
+        assert parts == row.wall_ns == end - start
         assert row.regions_ns == ({"op": region} if region else {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given
@@ -167,3 +168,47 @@ def test_a_module_at_work_twice_in_the_backward_pass_has_two_spans() -> None:
     rows = [row for row in assemble([forward, backward], calls=MODEL).to_pylist() if row["kind"] == "module"]
     found = {(row["module"], row["start_ns"]) for row in rows if row["direction"] == "backward"}
     assert found == {("Net", 200), ("block", 200), ("block", 240), ("block.0", 200), ("block.0", 240), ("head", 220)}
+
+
+# --- backward passes --------------------------------------------------------------------------------------------------
+
+FORWARD = events(("f0", "op", 25, 30), ("f1", "op", 75, 80), sequence_id=[1, 2], direction="forward")
+
+
+def _backward(*rows: tuple[int, int, int], tid: int = 2) -> EventTable:
+    nodes: list[Event] = [(f"b{start}", "op", start, end) for start, end, _ in rows]
+    return events(*nodes, sequence_id=[number for _, _, number in rows], direction="backward", tid=tid)
+
+
+def _spans_of(path: str, table: EventTable) -> list[tuple[int, int]]:
+    rows = [row for row in table.to_pylist() if row["kind"] == "module" and row["direction"] == "backward"]
+    return [(row["start_ns"], row["start_ns"] + row["duration_ns"]) for row in rows if row["module"] == path]
+
+
+def test_each_backward_pass_has_a_span_of_its_own_on_whatever_thread_it_runs() -> None:
+    passes = _backward((200, 210, 2), (220, 230, 1), (300, 310, 2), (320, 330, 1))
+    assert _spans_of("Net", assemble([FORWARD, passes], calls=MODEL)) == [(200, 230), (300, 330)]
+
+
+def test_an_operator_between_two_nodes_ends_the_backward_pass() -> None:
+    other = events(("ones", "op", 215, 217), direction="forward")
+    passes = _backward((200, 210, 2), (220, 230, 1), tid=1)
+    assert _spans_of("Net", assemble([FORWARD, passes, other], calls=MODEL)) == [(200, 210), (220, 230)]
+
+
+def test_the_gradient_of_a_view_made_late_does_not_end_the_backward_pass() -> None:
+    view = events(("f2", "op", 50, 55), sequence_id=[3], direction="forward")
+    last = events(("f3", "op", 85, 88), sequence_id=[4], direction="forward")
+    passes = _backward((200, 210, 4), (220, 230, 2), (240, 250, 3), (260, 270, 1))
+    assert _spans_of("Net", assemble([FORWARD, view, last, passes], calls=MODEL)) == [(200, 270)]
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=5), st.lists(st.integers(200, 900), min_size=1, max_size=3))
+def test_backward_spans_of_modules_lie_within_their_steps(order: list[int], borders: list[int]) -> None:
+    nodes = _backward(*((200 + 100 * i, 280 + 100 * i, number) for i, number in enumerate(order)), tid=1)
+    edges = [0, *sorted({border // 100 * 100 for border in borders}), 2000]
+    rows = [(f"step {i}", "step", a, b) for i, (a, b) in enumerate(pairwise(edges))]
+    steps = events(*rows, layer="application", step=list(range(len(rows))))
+    forward = events(*((f"f{n}", "op", 20 + n, 21 + n) for n in range(1, 5)), sequence_id=[1, 2, 3, 4])
+    for start, end in _spans_of("Net", assemble([forward, nodes], calls=MODEL, own=steps)):
+        assert [(a, b) for a, b in pairwise(edges) if a <= start and end <= b]

@@ -7,17 +7,17 @@
     activation: '#d9733f', pooling: '#86bfe0', loss: '#b93f3f', elementwise: '#a3bd63', reduction: '#557a3c',
     indexing: '#d3c25a', layout: '#b9b0a2', random: '#e0a9c0', optimizer: '#5b4b8a', collective: '#154f6b',
     copy: '#96703f', data_loading: '#6fa287', other: '#929aa6', step: '#cdd6e2', region: '#a9bfdc', module: '#d9dde4',
-    api: '#e6cda9', python: '#dcd6c8', runtime: '#7c8794',
+    api: '#e6cda9', compile: '#c9b3df', python: '#dcd6c8', runtime: '#7c8794',
   };
   const PARTS = {
     op_ns: '#3a6ea8', compute_ns: '#3a6ea8', data_ns: '#6fa287', copy_ns: '#e3c35a', uncovered_ns: '#aab2bd',
-    collective_ns: '#d9733f', transfer_ns: '#d9733f', waiting_ns: '#f0c9b0',
+    compile_ns: '#8a63b8', collective_ns: '#d9733f', transfer_ns: '#d9733f', waiting_ns: '#f0c9b0',
   };
   const PART_PATTERNS = {
     uncovered_ns: {shape: '/', bgcolor: PARTS.uncovered_ns, fgcolor: '#78828f', size: 5},
     waiting_ns: {shape: '\\', bgcolor: PARTS.waiting_ns, fgcolor: PARTS.collective_ns, size: 5},
   };
-  const STEP_PARTS = ['op_ns', 'collective_ns', 'copy_ns', 'uncovered_ns'];
+  const STEP_PARTS = ['op_ns', 'collective_ns', 'copy_ns', 'compile_ns', 'uncovered_ns'];
   /* What a rank does by itself, and then what it does with the others. */
   const RANK_PARTS = ['compute_ns', 'data_ns', 'copy_ns', 'uncovered_ns', 'transfer_ns', 'waiting_ns'];
   const LINES = ['#3a6ea8', '#d9733f', '#2a9d9a', '#8a63b8', '#b8901f', '#b3588f', '#557a3c', '#7c8794'];
