@@ -158,7 +158,7 @@ def _side(run: Run, side: SideOfDiff, other: SideOfDiff) -> Side:
         step_count=side.gathered.step_count if side.gathered.has_steps else 0,
         step_ns=steps.recorded_step_ns,
         unrecorded_step_ns=steps.unrecorded_step_ns,
-        overhead_ratio=steps.overhead_ratio if steps.overhead_clear else None,
+        overhead_ratio=steps.overhead_ratio,
         total_ns=side.total_ns,
         outside_steps_ns=side.outside_ns,
         unnamed_share=side.time_of(lambda key: key[0] is None) / operators,
