@@ -116,8 +116,8 @@ def _text(found: Diff, form: DiffFormat, language: str) -> str:
 
 
 def _print(found: Diff, most_rows: int | None, language: str) -> None:
-    from unified_profiler.comparison.text import headlines, remarks, table_of
+    from unified_profiler.comparison.text import introduction, remarks, table_of
 
-    for line in (*headlines(found, language=language), "", *remarks(found, language=language)):
+    for line in (*introduction(found, language=language), "", *remarks(found, language=language)):
         typer.echo(line)
     show_table(table_of(found, language=language), most_rows=most_rows)

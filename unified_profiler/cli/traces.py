@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from unified_profiler.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from unified_profiler.engine import Engine
@@ -49,7 +46,7 @@ def read_selected(
     one_clock: bool = False,
     engine: Engine | None = None,
 ) -> Run:
-    """Read a run and keep the traces of one rank, of one cycle, or of both.
+    """Read a run and select one rank, one cycle, or both.
 
     Args:
         path: Where it is.
@@ -59,7 +56,7 @@ def read_selected(
         engine: What reads urls.
 
     Raises:
-        ConfigurationError: The run has no such trace.
+        ConfigurationError: The run has no such part.
     """
     from unified_profiler.readers import read
 
@@ -68,16 +65,4 @@ def read_selected(
         from unified_profiler.analysis import align_clocks
 
         run = align_clocks(run)
-    traces = tuple(
-        trace for trace in run.traces if rank in {None, trace.info.rank} and cycle in {None, trace.info.cycle}
-    )
-    if traces or (rank is None and cycle is None):
-        return replace(run, traces=traces)
-    found = ", ".join(f"rank {trace.info.rank} cycle {trace.info.cycle}" for trace in run.traces)
-    msg = f"{path} has no trace of {_wanted(rank, cycle)}. It holds: {found or 'no trace at all'}."
-    raise ConfigurationError(msg)
-
-
-def _wanted(rank: int | None, cycle: int | None) -> str:
-    parts = (("rank", rank), ("cycle", cycle))
-    return " ".join(f"{name} {number}" for name, number in parts if number is not None)
+    return run.select(rank=rank, cycle=cycle)

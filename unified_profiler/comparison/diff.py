@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from unified_profiler.analysis.options import chosen, part_of
+from unified_profiler.comparison.attention import ATTENTION
 from unified_profiler.comparison.families import folding
 from unified_profiler.comparison.levels import Level, levels
 from unified_profiler.comparison.notices import notices_of
@@ -67,7 +68,12 @@ def _built(
 ) -> Diff:
     time = _time(gathered, by)
     amounts = [side.device_ns if time == "device" else side.host_ns for side in gathered]
-    sides = [SideOfDiff(side, side.row, side.called, amount) for side, amount in zip(gathered, amounts, strict=True)]
+    sides = [
+        SideOfDiff(side, side.row, side.called, amount, side.counted)
+        for side, amount in zip(gathered, amounts, strict=True)
+    ]
+    if by == "origin":
+        sides = _with_attention(sides)
     if level.grouped:
         folded = folding(sides[0].keys(), sides[1].keys())
         sides = [side.folded(folded) for side in sides]
@@ -87,6 +93,12 @@ def _built(
         rows=rows,
     )
     return found.model_copy(update={"notices": notices_of(found)})
+
+
+def _with_attention(sides: Sequence[SideOfDiff]) -> list[SideOfDiff]:
+    """Let a side that runs attention as single operators have rows of it, where the other side has them."""
+    has_rows = [side.has_row(ATTENTION) for side in sides]
+    return [side.with_attention() if other else side for side, other in zip(sides, reversed(has_rows), strict=True)]
 
 
 def _as_run(source: Source) -> Run:
@@ -157,7 +169,8 @@ def _side(run: Run, side: SideOfDiff, other: SideOfDiff) -> Side:
         step_count=side.gathered.step_count if side.gathered.has_steps else 0,
         step_ns=steps.recorded_step_ns,
         unrecorded_step_ns=steps.unrecorded_step_ns,
-        overhead_ratio=steps.overhead_ratio if steps.overhead_clear else None,
+        unrecorded_step_count=steps.unrecorded_count,
+        overhead_ratio=steps.overhead_ratio,
         total_ns=side.total_ns,
         outside_steps_ns=side.outside_ns,
         unnamed_share=side.time_of(lambda key: key[0] is None) / operators,

@@ -31,6 +31,11 @@ class Keys:
         """Return the keys with another one for some events."""
         return Keys(np.where(rows, len(self.values), self.codes), [*self.values, key]).distinct()
 
+    def renamed(self, rows: Flags, name: str) -> Keys:
+        """Return the keys with another name for some events, in the direction that each has."""
+        named = [*self.values, *((name, direction) for _, direction in self.values)]
+        return Keys(np.where(rows, self.codes + len(self.values), self.codes), named).distinct()
+
     def mapped(self, function: Callable[[Key], Key]) -> Keys:
         """Return what a function makes of each key."""
         return Keys(self.codes, [function(key) for key in self.values]).distinct()

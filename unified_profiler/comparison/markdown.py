@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unified_profiler.comparison.records import Diff
-from unified_profiler.comparison.text import headlines, remarks, table_of
+from unified_profiler.comparison.text import headlines, remarks, table_of, verdicts
 from unified_profiler.engine.rendering import columns_of
 from unified_profiler.report.markdown_text import escaped, table
 from unified_profiler.report.texts import texts
@@ -21,6 +21,7 @@ def markdown(diff: Diff, *, language: str = "en") -> str:
     ]
     rows = list(zip(*cells, strict=True))
     blocks = [f"# {texts(language)['diff.title']}"]
+    blocks += [escaped(line) for line in verdicts(diff, language=language)]
     blocks += ["\n".join(f"- {escaped(line)}" for line in headlines(diff, language=language))]
     blocks += [f"> {escaped(line)}" for line in remarks(diff, language=language)]
     blocks += [table([column.heading for column in columns], rows, right_aligned=[not c.is_text for c in columns])]

@@ -10,7 +10,7 @@ from unified_profiler._version import __version__
 from unified_profiler.comparison.levels import levels
 from unified_profiler.comparison.page_rows import Line, bars_of, by_size, lines_of, shown_name
 from unified_profiler.comparison.records import Diff, DiffRow, Measured, Side
-from unified_profiler.comparison.text import SIDES, SideName, label
+from unified_profiler.comparison.text import SIDES, SideName, label, shown_ratio, verdicts
 from unified_profiler.engine.rendering import format_time
 from unified_profiler.report.page import asset
 from unified_profiler.report.records import Value
@@ -18,7 +18,6 @@ from unified_profiler.report.texts import say, show, texts, told
 
 _CONTRIBUTIONS = 3
 _PACKAGE = "unified_profiler.comparison"
-_SMALL_RATIO = 0.1
 _GIGA = 1e9
 
 
@@ -36,7 +35,7 @@ def page(diff: Diff, *, language: str = "en") -> str:
         texts=known,
         title=f"{shown_name(diff.baseline.name)} | {shown_name(diff.candidate.name)}",
         sides=[_card(name, getattr(diff, name), diff, language) for name in SIDES],
-        verdict=_verdict(diff, language),
+        verdict=verdicts(diff, language=language),
         notices=[(notice.level, told("diff", notice, language=language)) for notice in diff.notices],
         contributions=[_contribution(row, language) for row in _largest(diff)],
         grouped=_grouped(diff),
@@ -61,14 +60,15 @@ def _grouped(diff: Diff) -> bool:
 
 
 def _contribution(row: DiffRow, language: str) -> dict[str, str]:
-    words: dict[str, Value] = {"ratio": _ratio(row.ratio)}
+    name = shown_name(label(row, texts(language)))
+    words: dict[str, Value] = {"ratio": shown_ratio(row.ratio), "name": name}
     for side in SIDES:
         measured: Measured | None = getattr(row, side)
         words[f"{side}_calls"] = None if measured is None else _calls(measured.call_count)
     words["why"] = say(f"ui.diff.why.{_reason(row)}", words, language=language)
-    words |= {"difference": _signed(row.difference_ns), "difference_share": abs(row.difference_share)}
+    words |= {"difference": _signed(row.difference_ns), "difference_share": abs(row.difference_share or 0.0)}
     said = say("ui.diff.contribution", words, language=language)
-    return {"name": shown_name(label(row, texts(language))), "said": said}
+    return {"name": name, "said": said}
 
 
 def _reason(row: DiffRow) -> str:
@@ -79,28 +79,6 @@ def _reason(row: DiffRow) -> str:
     if not row.same_calls:
         return "other_calls"
     return "same_calls" if row.baseline.call_count else "no_calls"
-
-
-def _verdict(diff: Diff, language: str) -> list[str]:
-    """Return what a step of each side takes: of what is compared, and by the clock."""
-    words: dict[str, Value] = {"ratio": _ratio(diff.total.ratio)}
-    words["what"] = texts(language)[f"ui.diff.what.{diff.time}"]
-    for side in SIDES:
-        measured: Measured | None = getattr(diff.total, side)
-        words[f"{side}_ns"] = None if measured is None else measured.time_ns
-    key = "different" if diff.total.differs and diff.total.ratio else "alike"
-    said = [say(f"ui.diff.verdict.{key}", words, language=language)]
-    if diff.time != "wall":
-        said += _by_the_clock("recorded", diff.baseline.step_ns, diff.candidate.step_ns, language)
-    said += _by_the_clock("unrecorded", diff.baseline.unrecorded_step_ns, diff.candidate.unrecorded_step_ns, language)
-    return said
-
-
-def _by_the_clock(which: str, before: int | None, after: int | None, language: str) -> list[str]:
-    if not before or not after:
-        return []
-    words: dict[str, Value] = {"baseline_ns": before, "candidate_ns": after, "ratio": _ratio(after / before)}
-    return [say(f"ui.diff.verdict.{which}", words, language=language)]
 
 
 def _card(name: SideName, side: Side, diff: Diff, language: str) -> dict[str, Any]:
@@ -134,20 +112,13 @@ def _signed(nanoseconds: float) -> str:
     return sign + format_time(abs(nanoseconds))
 
 
-def _share(part: float) -> str:
+def _share(part: float | None) -> str:
     """Return a signed part of 1; what rounds to nothing has no sign."""
-    return f"{round(part, 3) + 0.0:.1%}".replace("-", "\u2212")
+    return "" if part is None else f"{round(part, 3) + 0.0:.1%}".replace("-", "\u2212")
 
 
 def _calls(count: float) -> str:
     return f"{count:,.2f}".rstrip("0").rstrip(".")
-
-
-def _ratio(ratio: float | None) -> str:
-    """Return a factor; of small ones two digits, since 0.00 would say nothing."""
-    if ratio is not None and 0 < ratio < _SMALL_RATIO:
-        return f"{ratio:.2g}\u00d7"
-    return show("_ratio", ratio)
 
 
 def _spread(measured: Measured) -> str:
@@ -165,7 +136,7 @@ def _template() -> Any:
         "time": format_time,
         "signed": _signed,
         "calls": _calls,
-        "ratio": _ratio,
+        "ratio": shown_ratio,
         "spread": _spread,
         "share": _share,
         "part": "{:.4f}".format,

@@ -101,13 +101,17 @@ def bars_of(rows: Sequence[DiffRow], known: dict[str, str]) -> list[Bar]:
     """Return bars from the largest increase to the largest decrease; small ones share the last."""
     ordered = sorted((row for row in rows if row.difference_ns), key=lambda row: -abs(row.difference_ns))
     large = sorted(ordered[:MOST_BARS], key=lambda row: -row.difference_ns)
-    bars = [(shown_name(label(row, known)), row.difference_ns, row.difference_share, row.differs) for row in large]
+    bars = [(shown_name(label(row, known)), row.difference_ns, _share(row), row.differs) for row in large]
     if small := ordered[MOST_BARS:]:
-        shares = sum(row.difference_ns for row in small), sum(row.difference_share for row in small)
-        bars.append((known["diff.more"].format(more=len(small)), *shares, any(row.differs for row in small)))
+        sums = sum(row.difference_ns for row in small), sum(map(_share, small))
+        bars.append((known["diff.more"].format(more=len(small)), *sums, any(row.differs for row in small)))
     lowest = min((0.0, *(bar[1] for bar in bars)))
     width = max((0.0, *(bar[1] for bar in bars))) - lowest or 1.0
     return [Bar(*bar, start=(min(bar[1], 0.0) - lowest) / width, width=abs(bar[1]) / width) for bar in bars]
+
+
+def _share(row: DiffRow) -> float:
+    return row.difference_share or 0.0
 
 
 def shown_name(text: str) -> str:

@@ -15,6 +15,7 @@ from unified_profiler.analysis.ancestry import nearest, parent_rows, self_time
 from unified_profiler.analysis.columns import Flags, coded, ints
 from unified_profiler.analysis.op_calls import numbered, outermost, shown_calls
 from unified_profiler.analysis.op_tree import op_tree
+from unified_profiler.comparison.attention import AttentionPieces
 from unified_profiler.comparison.calls import count_calls
 from unified_profiler.comparison.keys import Keys, combined
 from unified_profiler.model.nesting import Ints
@@ -50,6 +51,8 @@ class Pieces:
     """Time of the whole call, with all that is inside it."""
     lane: Ints
     """Numbers of threads."""
+    attention: Ints
+    """1 for pieces of an attention that has no operator of its own, 2 for those of them that stand for its calls."""
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -82,6 +85,7 @@ def operator_pieces(events: EventTable, *, row: MakeKeys, part: MakeKeys, canoni
         flops=ints(events, "flops", null=0),
         whole_ns=np.where(tree.device.total > 0, tree.device.total, tree.cpu.total),
         lane=_lanes(events),
+        attention=_attention(events) if canonical else np.zeros(len(events), np.int64),
     )
 
 
@@ -120,6 +124,7 @@ def _spans(events: EventTable, node: Flags, *, row: Keys, part: Keys) -> Pieces:
         flops=nothing,
         whole_ns=nothing,
         lane=_lanes(events),
+        attention=nothing,
     )
 
 
@@ -127,6 +132,11 @@ def _annotations(events: EventTable) -> Flags:
     """Flag the framework's own annotations, but for regions that were compiled as a whole: they have no operators."""
     spans = coded(events, "kind").where({Kind.REGION.value, Kind.STEP.value, Kind.MODULE.value}.__contains__)
     return spans & ~coded(events, "op").where(COMPILED.__eq__)
+
+
+def _attention(events: EventTable) -> Ints:
+    pieces = AttentionPieces.of(events)
+    return pieces.member.astype(np.int64) + pieces.call
 
 
 def _lanes(events: EventTable) -> Ints:

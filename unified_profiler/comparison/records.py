@@ -41,8 +41,9 @@ class DiffRow(Record):
     """Time of a step, candidate less baseline."""
     ratio: float | None = None
     """Candidate over baseline; None where one of them is missing."""
-    difference_share: float = 0.0
-    """Part of the sum of all differences, up and down; negative where the candidate takes less."""
+    difference_share: float | None = None
+    """Part of the sum of the differences of all rows, up and down; negative where the candidate takes less. That of a
+    group or of the total is the sum of those of its rows, and at most 1; parts of rows have none."""
     same_calls: bool | None = None
     """Whether both sides call it equally often in a step; None where one of them is missing."""
     differs: bool = False
@@ -62,8 +63,10 @@ class Side(Record):
     step_ns: int | None = None
     """Wall time of a recorded step, median."""
     unrecorded_step_ns: int | None = None
+    """Wall time of a step that was not recorded, median."""
+    unrecorded_step_count: int = 0
     overhead_ratio: float | None = None
-    """What recording cost, by the run's own step times; None where steps differ by more than that."""
+    """What recording cost, by the run's own step times; None where these do not show it."""
     total_ns: int = 0
     """Over all recorded steps."""
     outside_steps_ns: int = 0

@@ -40,8 +40,9 @@ class Rows:
         built = {key: _row(key, pair, noise, inner.get(key, ())) for key, pair in rows.items()}
         everything = sum(abs(row.difference_ns) for row in built.values())
         found = self._groups(built, noise) if grouped else _sorted(built.values())
-        (whole,) = _with_shares([_row((None, None), total, noise, kind="total")], everything)
-        return whole, _with_shares(found, everything), noise
+        shown = _with_shares(found, everything)
+        whole = _row((None, None), total, noise, kind="total")
+        return whole.model_copy(update={"difference_share": _summed_share(shown)}), shown, noise
 
     @property
     def _sides(self) -> tuple[SideOfDiff, SideOfDiff]:
@@ -131,13 +132,20 @@ def _sorted(rows: Iterable[DiffRow]) -> tuple[DiffRow, ...]:
 
 
 def _with_shares(rows: Iterable[DiffRow], everything: float) -> tuple[DiffRow, ...]:
-    """Say which part of all differences each row is."""
-    return tuple(
-        row.model_copy(
-            update={
-                "difference_share": row.difference_ns / everything if everything else 0.0,
-                "rows": _with_shares(row.rows, everything),
-            }
-        )
-        for row in rows
-    )
+    """Return the rows with the part of all differences that each is; a group is what its rows are together.
+
+    Medians do not add up: the difference of a group or of the total is not the sum of those of its rows, and parts of
+    rows have no share.
+    """
+    return tuple(_with_share(row, everything) for row in rows)
+
+
+def _with_share(row: DiffRow, everything: float) -> DiffRow:
+    if row.kind == "group":
+        inner = _with_shares(row.rows, everything)
+        return row.model_copy(update={"difference_share": _summed_share(inner), "rows": inner})
+    return row.model_copy(update={"difference_share": row.difference_ns / everything if everything else 0.0})
+
+
+def _summed_share(rows: Iterable[DiffRow]) -> float:
+    return sum(row.difference_share or 0.0 for row in rows)

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from unified_profiler.comparison.attention import ATTENTION
 from unified_profiler.comparison.keys import Key, Keys
 from unified_profiler.comparison.noise import Times, quartiles
 from unified_profiler.comparison.pieces import Pieces
@@ -55,8 +56,8 @@ class Gathered:
         self.row = _joined([each.row for each in pieces])
         self.part = _joined([each.part for each in pieces])
         self.called = _joined([each.called for each in pieces])
-        columns = ("host_ns", "device_ns", "counted", "flops", "whole_ns")
-        self.host_ns, self.device_ns, self.counted, self.flops, self.whole_ns = (
+        columns = ("host_ns", "device_ns", "counted", "flops", "whole_ns", "attention")
+        self.host_ns, self.device_ns, self.counted, self.flops, self.whole_ns, self.attention = (
             np.concatenate([getattr(each, name) for each in pieces] or [np.zeros(0, np.int64)]) for name in columns
         )
         self.has_steps = any((each.step >= 0).any() for each in pieces)
@@ -75,6 +76,8 @@ class SideOfDiff:
     """The rows that count them as calls, folded alike."""
     amount: Ints
     """Time of each piece."""
+    counted: Ints
+    """1 for the first piece of each call."""
 
     @cached_property
     def in_step(self) -> npt.NDArray[np.bool_]:
@@ -95,10 +98,20 @@ class SideOfDiff:
         """Return the rows that there are in steps."""
         return {self.row.values[code] for code in np.unique(self.row.codes[self.in_step])}
 
+    def has_row(self, name: str) -> bool:
+        """Say whether there is a row of that name in steps, in any direction."""
+        return any(key[0] == name for key in self.keys())
+
     def folded(self, folded: Mapping[Key, Key]) -> SideOfDiff:
         """Return the side with other keys for some rows."""
         row, called = (keys.mapped(lambda key: folded.get(key, key)) for keys in (self.row, self.called))
         return replace(self, row=row, called=called)
+
+    def with_attention(self) -> SideOfDiff:
+        """Return the side with attention that it runs as single operators in rows of its own."""
+        pieces = self.gathered.attention > 0
+        row, called = (keys.renamed(pieces, ATTENTION) for keys in (self.row, self.called))
+        return replace(self, row=row, called=called, counted=np.where(self.gathered.attention == 1, 0, self.counted))
 
     def time_of(self, wanted: Callable[[Key], bool]) -> int:
         """Return the time in steps of the rows that a predicate holds for."""
@@ -127,7 +140,7 @@ class SideOfDiff:
 
     def _calls(self, called: Keys) -> dict[Key, int]:
         counts = np.bincount(
-            called.codes, weights=np.where(self.in_step, self.gathered.counted, 0), minlength=len(called.values)
+            called.codes, weights=np.where(self.in_step, self.counted, 0), minlength=len(called.values)
         )
         return {key: int(count) for key, count in zip(called.values, counts.tolist(), strict=True)}
 

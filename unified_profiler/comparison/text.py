@@ -12,6 +12,7 @@ from unified_profiler.comparison.pieces import OUTSIDE_REGIONS, PYTHON
 from unified_profiler.comparison.records import Diff, DiffRow, Measured, Side
 from unified_profiler.engine import Result
 from unified_profiler.model.html import html_paragraphs
+from unified_profiler.model.overhead import FEWEST_STEPS
 from unified_profiler.report.records import Value
 from unified_profiler.report.texts import say, show, texts, told
 
@@ -20,6 +21,7 @@ SIDES: tuple[SideName, SideName] = ("baseline", "candidate")
 MOST_PARTS = 3
 """Parts of a row that a table shows one by one; the others are in one line."""
 _GIGA = 1e9
+_SMALL_RATIO = 0.1
 
 _SCHEMA = pa.schema(
     {
@@ -44,14 +46,61 @@ _SCHEMA = pa.schema(
 
 def as_text(diff: Diff, *, language: str = "en") -> str:
     """Return all of it as aligned text."""
-    lines = [*headlines(diff, language=language), "", *remarks(diff, language=language)]
+    lines = [*introduction(diff, language=language), "", *remarks(diff, language=language)]
     return "\n".join([*lines, str(table_of(diff, language=language))])
 
 
 def as_html(diff: Diff) -> str:
     """Return all of it as notebooks show it."""
-    lines = [*headlines(diff), *remarks(diff)]
+    lines = [*introduction(diff), *remarks(diff)]
     return html_paragraphs(lines) + table_of(diff)._repr_html_()
+
+
+def introduction(diff: Diff, *, language: str = "en") -> list[str]:
+    """Return what a step takes on both sides, and a line about each side."""
+    return [*verdicts(diff, language=language), *headlines(diff, language=language)]
+
+
+def verdicts(diff: Diff, *, language: str = "en") -> list[str]:
+    """Return what a step takes on both sides: wall time without and with recording, then the time that is compared."""
+    found = [_unrecorded(diff, language)]
+    if diff.time != "wall":
+        found += [_verdict("recorded", (diff.baseline.step_ns, diff.candidate.step_ns), language)]
+    found += [_compared(diff, language)]
+    return [*filter(None, found)]
+
+
+def _unrecorded(diff: Diff, language: str) -> str:
+    counts = {"baseline_count": diff.baseline.unrecorded_step_count}
+    counts["candidate_count"] = diff.candidate.unrecorded_step_count
+    code = "unrecorded" if min(counts.values()) >= FEWEST_STEPS else "unrecorded_few"
+    return _verdict(code, (diff.baseline.unrecorded_step_ns, diff.candidate.unrecorded_step_ns), language, **counts)
+
+
+def _compared(diff: Diff, language: str) -> str:
+    words: dict[str, Value] = {"ratio": shown_ratio(diff.total.ratio)}
+    for name in SIDES:
+        measured: Measured | None = getattr(diff.total, name)
+        words[f"{name}_ns"] = None if measured is None else measured.time_ns
+    sentence = say(f"diff.verdict.{diff.time}", words, language=language)
+    if diff.total.differs:
+        return sentence
+    return sentence + texts(language)["ui.sentence_separator"] + texts(language)["diff.verdict.alike"]
+
+
+def _verdict(code: str, times_ns: tuple[float | None, float | None], language: str, **words: Value) -> str:
+    before, after = times_ns
+    if not before or not after:
+        return ""
+    words |= {"baseline_ns": before, "candidate_ns": after, "ratio": shown_ratio(after / before)}
+    return say(f"diff.verdict.{code}", words, language=language)
+
+
+def shown_ratio(ratio: float | None) -> str:
+    """Return a factor; of small ones two digits, since 0.00 would say nothing."""
+    if ratio is not None and 0 < ratio < _SMALL_RATIO:
+        return f"{ratio:.2g}\u00d7"
+    return show("_ratio", ratio)
 
 
 def headlines(diff: Diff, *, language: str = "en") -> list[str]:
@@ -75,7 +124,9 @@ def side_line(name: SideName, side: Side, diff: Diff, *, language: str = "en") -
         "step_count": side.step_count,
         "step_ns": side.step_ns,
         "time_ns": None if measured is None else measured.time_ns,
-        "overhead_ratio": side.overhead_ratio,
+        "overhead": texts(language)["diff.overhead_unclear"]
+        if side.overhead_ratio is None
+        else show("overhead_ratio", side.overhead_ratio),
         "thread_count": side.thread_count,
         "unmatched_share": side.unmatched_share,
         "unnamed_share": side.unnamed_share,
@@ -162,7 +213,8 @@ def _of_side(side: SideName, measured: Measured | None) -> dict[str, Any]:
 def _summed(rows: Sequence[DiffRow]) -> dict[str, Any]:
     """Sum up rows that are not shown one by one."""
     found: dict[str, Any] = {"difference_ns": sum(row.difference_ns for row in rows)}
-    found["difference_share"] = sum(row.difference_share for row in rows)
+    if shares := [row.difference_share for row in rows if row.difference_share is not None]:
+        found["difference_share"] = sum(shares)
     for side in SIDES:
         known = [measured for row in rows if (measured := getattr(row, side)) is not None]
         if known:

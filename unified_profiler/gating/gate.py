@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from unified_profiler.analysis.options import part_of
@@ -75,20 +74,7 @@ def _gravest(judgements: Sequence[Judgement]) -> Verdict:
 
 def _runs(sources: Sources, rank: int | None) -> list[Run]:
     several = [sources] if isinstance(sources, Trace | Run) else sources
-    return [_of_rank(Run.of(each), rank) for each in several]
-
-
-def _of_rank(run: Run, rank: int | None) -> Run:
-    if rank is None:
-        return run
-    if rank not in run.ranks:
-        msg = f"The run {name_of(run)!r} has no rank {rank}. It has: {', '.join(map(str, run.ranks)) or 'none'}."
-        raise ConfigurationError(msg)
-    return replace(
-        run,
-        traces=tuple(trace for trace in run.traces if trace.info.rank == rank),
-        manifests={number: manifest for number, manifest in run.manifests.items() if number == rank},
-    )
+    return [Run.of(each).select(rank=rank) for each in several]
 
 
 def _side(runs: Sequence[Run]) -> SideOfGate:

@@ -56,7 +56,7 @@ class Rows:
         return any(bool(self._pieces(trace).device_ns.any()) for trace in run.traces)
 
     def _values(self, run: Run, times: StepTimes, *, name: str, on_device: bool) -> Values:
-        traces = [trace for trace in run.traces if trace.info.rank == times.rank]
+        traces = run.select(rank=times.rank).traces
         return _of_steps(times, [self._of_trace(trace, name, on_device=on_device) for trace in traces])
 
     def _of_trace(self, trace: Trace, name: str, *, on_device: bool) -> Values:

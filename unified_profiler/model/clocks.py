@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Annotated, Literal
 
 import numpy as np
@@ -49,3 +50,7 @@ class Clocks(Record):
     ranks: tuple[RankClock, ...]
     traces: tuple[tuple[Number, Number], ...] = Field(default=())
     """Rank and cycle of each trace that was there: with further ones they are to be estimated again."""
+
+    def of_ranks(self, ranks: Container[int]) -> Clocks:
+        """Return the clocks of some ranks."""
+        return self.model_copy(update={"ranks": tuple(clock for clock in self.ranks if clock.rank in ranks)})

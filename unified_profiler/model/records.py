@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -83,11 +83,19 @@ class CycleRecord(Record):
     info: TraceInfo
 
 
+OverheadUnclear: TypeAlias = Literal["few_steps", "falling", "scatter"]
+
+
 class Overhead(Record):
     """Median step times by phase: what recording cost, from the run itself."""
 
     unrecorded_step_ns: Int64 | None = None
     recorded_step_ns: Int64 | None = None
+    unrecorded_step_count: Count = 0
+    """Steps that `unrecorded_step_ns` is the median of."""
+    unclear: OverheadUnclear | None = "few_steps"
+    """Why `ratio` does not show the cost of recording: too few unrecorded steps, step times that still fall as those
+    of a warm-up do, or steps that differ more among themselves. None if it shows it."""
 
     @property
     def ratio(self) -> float | None:

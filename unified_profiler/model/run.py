@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from unified_profiler.errors import TraceFormatError, UsageError
+from unified_profiler.errors import ConfigurationError, TraceFormatError, UsageError
 from unified_profiler.masking import mask_text
 from unified_profiler.model.clocks import CLOCKS, Clocks
 from unified_profiler.model.foreign import inside, read_bytes
 from unified_profiler.model.nesting import whole_numbers, with_column
 from unified_profiler.model.notebook import traces_html
-from unified_profiler.model.records import CycleRecord, Manifest
-from unified_profiler.model.steps import overhead_of, read_steps
+from unified_profiler.model.overhead import overhead_of
+from unified_profiler.model.records import CycleRecord, Manifest, TraceInfo
+from unified_profiler.model.steps import read_steps, steps_of_cycle, steps_of_rank
 from unified_profiler.model.storage import read_parquet, read_record
 from unified_profiler.model.trace import Trace
 
@@ -70,6 +71,31 @@ class Run:
         """The ranks that left something."""
         return sorted({trace.info.rank for trace in self.traces} | self.manifests.keys())
 
+    def select(self, *, rank: int | None = None, cycle: int | None = None) -> Run:
+        """Return the part of the run that is of one rank, of one cycle, or of both: traces, manifests and steps.
+
+        The steps of a cycle are those that it recorded, and the unrecorded ones that led up to them.
+
+        Raises:
+            ConfigurationError: The run has no such part.
+        """
+        if rank is None and cycle is None:
+            return self
+        traces = tuple(t for t in self.traces if rank in {None, t.info.rank} and cycle in {None, t.info.cycle})
+        ranks = {trace.info.rank for trace in traces}
+        if cycle is None:
+            ranks |= {number for number in self.manifests if number == rank}
+        if not ranks:
+            raise ConfigurationError(self._lacks(rank, cycle))
+        parts = [_Part.of(self, number, cycle) for number in sorted(ranks)]
+        return replace(
+            self,
+            traces=traces,
+            manifests={part.manifest.rank: part.manifest for part in parts if part.manifest is not None},
+            steps=None if self.steps is None else pa.concat_tables(part.steps for part in parts),
+            clocks=None if self.clocks is None else self.clocks.of_ranks(ranks),
+        )
+
     def by_clocks(self, clocks: Clocks) -> Run:
         """Return the run with all times corrected; unchanged if the clocks do not know all of its traces."""
         present = {(trace.info.rank, trace.info.cycle) for trace in self.traces}
@@ -94,8 +120,50 @@ class Run:
 
     @property
     def _title(self) -> str:
-        where = mask_text(self.url or "") or ("in memory" if self.path is None else str(self.path))
-        return f"Run {where}: {len(self.traces)} traces of {len(self.ranks)} ranks"
+        return f"Run {self._location}: {len(self.traces)} traces of {len(self.ranks)} ranks"
+
+    @property
+    def _location(self) -> str:
+        files = (trace.file or trace.info.source for trace in self.traces)
+        return mask_text(self.url or "") or str(self.path or next(filter(None, files), "in memory"))
+
+    def _lacks(self, rank: int | None, cycle: int | None) -> str:
+        parts = (("rank", rank), ("cycle", cycle))
+        wanted = " ".join(f"{name} {number}" for name, number in parts if number is not None)
+        present = ", ".join(f"rank {trace.info.rank} cycle {trace.info.cycle}" for trace in self.traces)
+        return f"The run {self._location} has no trace of {wanted}. It holds: {present or 'no trace at all'}."
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The manifest and the steps of one rank, or of one cycle of it."""
+
+    manifest: Manifest | None
+    steps: pa.Table | None
+
+    @classmethod
+    def of(cls, run: Run, rank: int, cycle: int | None) -> _Part:
+        manifest = run.manifests.get(rank)
+        steps = None if run.steps is None else steps_of_rank(run.steps, rank)
+        if cycle is None:
+            return cls(manifest, steps)
+        info = next(t.info for t in run.traces if (t.info.rank, t.info.cycle) == (rank, cycle))
+        if steps is not None:
+            steps = steps_of_cycle(steps, first=info.first_step, last=info.last_step)
+        return cls(None if manifest is None else _of_cycle(manifest, info, steps), steps)
+
+
+def _of_cycle(manifest: Manifest, info: TraceInfo, steps: pa.Table | None) -> Manifest:
+    """Return what a rank did in one cycle; failures that belong to no cycle concern every one."""
+    steps_begin = [] if steps is None else steps.column("start_ns").slice(0, 1).to_pylist()
+    update = {
+        "started_ns": min([info.start_ns, *steps_begin]),
+        "ended_ns": info.end_ns,
+        "step_count": 0 if steps is None else len(steps),
+        "failures": tuple(failure for failure in manifest.failures if failure.cycle in {None, info.cycle}),
+    }
+    cycles = [record for record in manifest.cycles if record.info.cycle == info.cycle]
+    return completed(manifest.model_copy(update=update), cycles, steps)
 
 
 def _corrected(steps: pa.Table | None, clocks: Clocks) -> pa.Table | None:

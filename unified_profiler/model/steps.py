@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,6 @@ import pyarrow.compute as pc
 
 from unified_profiler.model.arrow_files import read_stream
 from unified_profiler.model.nesting import Ints
-from unified_profiler.model.records import Overhead
 from unified_profiler.schedule import Phase
 
 STEP_SCHEMA = pa.schema(
@@ -47,18 +45,26 @@ def step_table(*, rank: int, first: int, start_ns: Ints, end_ns: Ints, phase: np
     return pa.table(columns, schema=STEP_SCHEMA)
 
 
-def overhead_of(steps: pa.Table) -> Overhead:
-    """Compare recorded steps of a rank with unrecorded ones.
+def steps_of_rank(steps: pa.Table, rank: int) -> pa.Table:
+    """Return the steps of one rank."""
+    return steps.filter(pc.equal(steps.column("rank"), rank))
 
-    A first step, which builds things, counts only if it is alone.
+
+def steps_of_cycle(steps: pa.Table, *, first: int | None, last: int | None) -> pa.Table:
+    """Return the steps of one cycle of one rank: those that it recorded, and the unrecorded ones that led up to them.
+
+    Args:
+        steps: All steps of the rank, in order.
+        first: The first step that the cycle recorded; None if it recorded none.
+        last: The last one.
     """
-    duration = pc.subtract(steps.column("end_ns"), steps.column("start_ns")).to_numpy()
-    phase = steps.column("phase")
-    idle = duration[pc.equal(phase, Phase.IDLE.value).to_numpy()]
-    if len(idle) > 1 and phase[0].as_py() == Phase.IDLE.value:
-        idle = idle[1:]
-    recorded = duration[pc.equal(phase, Phase.RECORD.value).to_numpy()]
-    return Overhead(unrecorded_step_ns=_median(idle), recorded_step_ns=_median(recorded))
+    if first is None or last is None:
+        return steps.slice(0, 0)
+    number = steps.column("step").to_numpy()
+    recorded = pc.equal(steps.column("phase"), Phase.RECORD.value).to_numpy()
+    earlier = number[recorded & (number < first)]
+    begin = earlier.max() + 1 if len(earlier) else 0
+    return steps.filter(pa.array((number >= begin) & (number <= last)))
 
 
 class StepFile:
@@ -106,7 +112,3 @@ def _encoded(steps: pa.Table) -> pa.RecordBatch:
     names = pa.array([each.value for each in _PHASES])
     codes = pc.index_in(phase, names).cast(pa.int8())
     return pa.record_batch([*columns, pa.DictionaryArray.from_arrays(codes, names)], schema=_IN_FILE)
-
-
-def _median(values: npt.NDArray[Any]) -> int | None:
-    return int(np.median(values)) if len(values) else None

@@ -63,9 +63,4 @@ class Analyses:
         """Each rank by itself."""
         if len(self.run.ranks) == 1:
             return {self.run.ranks[0]: self}
-        return {rank: Analyses(_of_rank(self.run, rank)) for rank in self.run.ranks}
-
-
-def _of_rank(run: Run, rank: int) -> Run:
-    traces = tuple(trace for trace in run.traces if trace.info.rank == rank)
-    return Run(traces=traces, path=run.path, manifests={n: m for n, m in run.manifests.items() if n == rank})
+        return {rank: Analyses(self.run.select(rank=rank)) for rank in self.run.ranks}

@@ -42,11 +42,11 @@ class Counter:
 
 def counters(run: Run) -> Sequence[Counter]:
     """Return the curves of all ranks, by rank, name and device."""
-    return [counter for rank in run.ranks for counter in _of_rank(run, rank)]
+    return [counter for rank in run.ranks for counter in _of_rank(run.select(rank=rank), rank)]
 
 
 def _of_rank(run: Run, rank: int) -> Iterator[Counter]:
-    tables = [trace.events for trace in run.traces if trace.info.rank == rank]
+    tables = [trace.events for trace in run.traces]
     counted = _joined([table.filter(pa.array(of_kind(table, Kind.COUNTER))) for table in tables])
     hardware = pc.equal(counted.column("layer"), Layer.HARDWARE.value)
     for name, device in _distinct(counted):

@@ -11,6 +11,8 @@ from unified_profiler.report.texts import told
 SLOW = 1.5
 """A step that took so many times the median is worth a sentence."""
 
+_UNCLEAR = {"few_steps": "step_few_unrecorded", "falling": "step_still_falling", "scatter": "step_no_overhead"}
+
 
 def findings(summary: Summary, operators: Result) -> tuple[Statement, ...]:
     """Return them, the most general first.
@@ -29,12 +31,14 @@ def _step(summary: Summary) -> Iterator[Statement]:
     if steps.recorded_step_ns is None:
         return
     values: dict[str, Value] = {"recorded_step_ns": steps.recorded_step_ns, "recorded_count": steps.recorded_count}
-    if steps.overhead_ratio is None:
+    if steps.unrecorded_step_ns is None:
         yield _say("step", **values)
+        return
+    values |= {"unrecorded_step_ns": steps.unrecorded_step_ns, "unrecorded_count": steps.unrecorded_count}
+    if steps.overhead_unclear is None:
+        yield _say("step_overhead", **values, overhead_ratio=steps.overhead_ratio)
     else:
-        values["unrecorded_step_ns"] = steps.unrecorded_step_ns
-        code = "step_overhead" if steps.overhead_clear else "step_no_overhead"
-        yield _say(code, **values, overhead_ratio=steps.overhead_ratio)
+        yield _say(_UNCLEAR[steps.overhead_unclear], **values)
 
 
 def _parts(summary: Summary) -> Iterator[Statement]:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from unified_profiler.model.records import Record
+from unified_profiler.model.records import OverheadUnclear, Record
 
 Value = str | int | float | None
 
@@ -39,9 +39,12 @@ class RankSummary(Record):
     cycle_count: int
     event_count: int
     unrecorded_step_ns: int | None = None
+    unrecorded_step_count: int = 0
     recorded_step_ns: int | None = None
     overhead_ratio: float | None = None
-    """Recorded over unrecorded step time, medians."""
+    """Recorded over unrecorded step time, medians; None where that does not show the cost of recording."""
+    overhead_unclear: OverheadUnclear | None = "few_steps"
+    """Why it does not show it."""
     failure_count: int = 0
 
 
@@ -51,10 +54,13 @@ class StepsSummary(Record):
     count: int = 0
     recorded_count: int = 0
     unrecorded_step_ns: int | None = None
+    unrecorded_count: int = 0
+    """Steps that `unrecorded_step_ns` is the median of."""
     recorded_step_ns: int | None = None
     overhead_ratio: float | None = None
-    overhead_clear: bool = False
-    """Whether three of four recorded steps took longer than three of four unrecorded ones."""
+    """Recorded over unrecorded step time; None where that does not show the cost of recording."""
+    overhead_unclear: OverheadUnclear | None = "few_steps"
+    """Why it does not show it, as most ranks have it."""
     fastest_ns: int | None = None
     """Of the recorded steps."""
     slowest_ns: int | None = None

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from unified_profiler.analysis.columns import ints
 from unified_profiler.model.nesting import Ints, of_kind
@@ -52,20 +51,22 @@ class StepTimes:
 
 def step_times(run: Run) -> Sequence[StepTimes]:
     """Return the steps of each rank."""
-    found = [_none(rank) if run.steps is None else _logged(run.steps, rank) for rank in run.ranks]
-    return [steps if len(steps.step) else _from_events(run, steps.rank) for steps in found]
+    return [_of_rank(run.select(rank=rank), rank) for rank in run.ranks]
+
+
+def _of_rank(run: Run, rank: int) -> StepTimes:
+    return _logged(run.steps, rank) if run.steps is not None and len(run.steps) else _from_events(run, rank)
 
 
 def _logged(steps: pa.Table, rank: int) -> StepTimes:
-    rows = steps.filter(pc.equal(steps.column("rank"), rank))
     phases = {phase.value: index for index, phase in enumerate(PHASES)}
-    phase = np.array([phases[text] for text in rows.column("phase").to_pylist()], np.int64)
-    return StepTimes(rank, ints(rows, "step"), ints(rows, "start_ns"), ints(rows, "end_ns"), phase)
+    phase = np.array([phases[text] for text in steps.column("phase").to_pylist()], np.int64)
+    return StepTimes(rank, ints(steps, "step"), ints(steps, "start_ns"), ints(steps, "end_ns"), phase)
 
 
 def _from_events(run: Run, rank: int) -> StepTimes:
     """Find the steps of a run that has no table of them, as of a trace made by another program."""
-    tables = [trace.events for trace in run.traces if trace.info.rank == rank]
+    tables = [trace.events for trace in run.traces]
     rows = [table.filter(pa.array(of_kind(table, Kind.STEP))) for table in tables]
     if not sum(map(len, rows)):
         return _none(rank)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
 import pyarrow.compute as pc
 
 from unified_profiler._version import __version__
 from unified_profiler.analysis import Result
 from unified_profiler.engine import Source
 from unified_profiler.keywords import checked_keywords
-from unified_profiler.model.records import Manifest
+from unified_profiler.model.records import Manifest, OverheadUnclear
 from unified_profiler.model.run import Run
 from unified_profiler.model.storage import write_text
 from unified_profiler.model.trace import Trace
 from unified_profiler.report.analyses import Analyses
-from unified_profiler.report.counters import Counter
+from unified_profiler.report.counters import Counter as Curve
 from unified_profiler.report.findings import findings
 from unified_profiler.report.notices import notices
 from unified_profiler.report.records import (
@@ -111,16 +110,16 @@ def records_of(result: Result, most: int | None = None) -> tuple[dict[str, Any],
 
 
 def _rank(run: Run, steps: StepTimes) -> RankSummary:
-    traces = [trace for trace in run.traces if trace.info.rank == steps.rank]
+    part = run.select(rank=steps.rank)
     recorded = steps.recorded
     return RankSummary(
         rank=steps.rank,
         step_count=len(steps.step),
         recorded_step_count=len(recorded),
-        cycle_count=len(traces),
-        event_count=sum(trace.info.event_count for trace in traces),
+        cycle_count=len(part.traces),
+        event_count=sum(trace.info.event_count for trace in part.traces),
         recorded_step_ns=int(median(recorded.tolist())) if len(recorded) else None,
-        **_process(run.manifests.get(steps.rank), traces),
+        **_process(part.manifests.get(steps.rank), part.traces),
     )
 
 
@@ -135,14 +134,16 @@ def _process(manifest: Manifest | None, traces: Sequence[Trace]) -> dict[str, An
         "platform": manifest.platform,
         "ended": manifest.ended_ns is not None,
         "unrecorded_step_ns": manifest.overhead.unrecorded_step_ns,
-        "overhead_ratio": manifest.overhead.ratio,
+        "unrecorded_step_count": manifest.overhead.unrecorded_step_count,
+        "overhead_ratio": None if manifest.overhead.unclear else manifest.overhead.ratio,
+        "overhead_unclear": manifest.overhead.unclear,
         "failure_count": sum(failure.count for failure in manifest.failures),
     }
 
 
 def _steps(ranks: Sequence[RankSummary], times: Sequence[StepTimes]) -> StepsSummary:
     recorded = list(chain.from_iterable(steps.recorded.tolist() for steps in times))
-    ratio = _median(rank.overhead_ratio for rank in ranks)
+    unclear = _overhead_unclear(ranks)
     unrecorded, in_recording = (
         _median(getattr(rank, name) for rank in ranks) for name in ("unrecorded_step_ns", "recorded_step_ns")
     )
@@ -150,22 +151,19 @@ def _steps(ranks: Sequence[RankSummary], times: Sequence[StepTimes]) -> StepsSum
         count=max((rank.step_count for rank in ranks), default=0),
         recorded_count=max((rank.recorded_step_count for rank in ranks), default=0),
         unrecorded_step_ns=None if unrecorded is None else int(unrecorded),
+        unrecorded_count=max((rank.unrecorded_step_count for rank in ranks), default=0),
         recorded_step_ns=None if in_recording is None else int(in_recording),
-        overhead_ratio=ratio,
-        overhead_clear=_apart(times),
+        overhead_ratio=None if unclear else _median(rank.overhead_ratio for rank in ranks),
+        overhead_unclear=unclear,
         fastest_ns=min(recorded, default=None),
         slowest_ns=max(recorded, default=None),
     )
 
 
-def _apart(times: Sequence[StepTimes]) -> bool:
-    """Say whether recorded steps took longer than unrecorded ones by more than steps differ among themselves."""
-    recorded, unrecorded = (
-        np.concatenate([getattr(t, name) for t in times] or [[]]) for name in ("recorded", "unrecorded")
-    )
-    if not len(recorded) or not len(unrecorded):
-        return False
-    return bool(np.percentile(recorded, 25) > np.percentile(unrecorded, 75))
+def _overhead_unclear(ranks: Sequence[RankSummary]) -> OverheadUnclear | None:
+    """Return what most of the ranks that have unrecorded steps report."""
+    reasons = Counter(rank.overhead_unclear for rank in ranks if rank.unrecorded_step_count)
+    return reasons.most_common(1)[0][0] if reasons else "few_steps"
 
 
 def _parts(breakdown: Result) -> StepParts:
@@ -192,7 +190,7 @@ def _regions(breakdown: Result) -> list[RegionSummary]:
     ]
 
 
-def _hardware(found: Sequence[Counter]) -> list[CounterSummary]:
+def _hardware(found: Sequence[Curve]) -> list[CounterSummary]:
     return [
         CounterSummary(
             rank=counter.rank,

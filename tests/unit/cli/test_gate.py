@@ -78,7 +78,7 @@ def test_2_is_too_few_steps(invoke: Invoke, before: Path, tmp_path: Path) -> Non
         (("--max-regression", "5"), "`max_regression` must be"),
         (("--max-regression", "-5%"), "`max_regression` must be"),
         (("--candidate", "missing"), "missing"),
-        (("--rank", "3"), "no rank 3"),
+        (("--rank", "3"), "before.parquet has no trace of rank 3"),
         (("--bogus",), "No such option"),
         (("--format", "pdf"), "pdf"),
         (("--rank", "one"), "--rank"),

@@ -152,7 +152,7 @@ def test_one_rank_can_be_judged(run_of: RunOf) -> None:
     before, after = run_of(steps(), steps()), run_of(steps(), steps(ms=7))
     assert gate(before, after, rank=0).verdict is Verdict.WITHIN
     assert gate(before, after, rank=1).verdict is Verdict.REGRESSION
-    with pytest.raises(ConfigurationError, match="has no rank 2"):
+    with pytest.raises(ConfigurationError, match="has no trace of rank 2"):
         gate(before, after, rank=2)
 
 

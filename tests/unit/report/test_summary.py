@@ -67,7 +67,8 @@ def test_steps_before_and_after_recording_are_counted(tmp_path: Path) -> None:
     assert (summary.steps.count, summary.steps.recorded_count) == (6, 2)
     (rank,) = summary.ranks
     assert (rank.step_count, rank.recorded_step_count, rank.cycle_count, rank.ended) == (6, 2, 1, True)
-    assert summary.steps.overhead_ratio == prof.run.manifests[0].overhead.ratio
+    assert summary.steps.unrecorded_step_ns == prof.run.manifests[0].overhead.unrecorded_step_ns
+    assert (summary.steps.unrecorded_count, summary.steps.overhead_ratio) == (2, None)
 
 
 def test_regions_add_up_over_steps(trace: up.Trace) -> None:
@@ -96,27 +97,33 @@ def test_the_time_of_a_step_and_its_parts_are_told(trace: up.Trace) -> None:
     assert "aten::mm: 57.1% in 2 calls" in found[3].text
 
 
-def test_the_overhead_is_told_where_unrecorded_steps_are_known(tmp_path: Path) -> None:
-    (finding,) = [f for f in up.summarise(recorded(tmp_path).run).findings if f.code.startswith("step_")]
-    assert finding.values["overhead_ratio"]
+STEADY = [900, 100, 101, 102, 100, 101]
 
 
 @pytest.mark.parametrize(
     ("unrecorded", "recorded", "code"),
     [
-        ([900, 100, 101, 102], [110, 111, 112], "step_overhead"),
-        ([900, 100, 101, 102], [90, 91, 92], "step_no_overhead"),
-        ([900, 50, 100, 500], [90, 200, 450], "step_no_overhead"),
+        (STEADY, [110, 111, 112], "step_overhead"),
+        (STEADY, [90, 91, 92], "step_no_overhead"),
+        ([900, 50, 100, 500, 60, 300], [90, 200, 450], "step_no_overhead"),
+        (STEADY[:5], [110, 111, 112], "step_few_unrecorded"),
+        (STEADY, [215, 160, 110], "step_still_falling"),
+        ([900, 800, 500, 350, 250, 210], [300, 301, 299], "step_still_falling"),
     ],
 )
 def test_a_cost_is_told_only_where_steps_show_it(unrecorded: list[int], recorded: list[int], code: str) -> None:
     now = 1_700_000_000_000_000_000
-    plan = up.schedule(wait=4, warmup=0, active=3, repeat=1)
+    plan = up.schedule(wait=len(unrecorded), warmup=0, active=3, repeat=1)
     with up.Profiler(level=1, schedule=plan, clock=lambda: now, hardware_hz=0) as prof:
         for duration_us in [*unrecorded, *recorded]:
             now += duration_us * 1000
             prof.step()
-    assert code in codes(up.summarise(prof.run).findings)
+    summary = up.summarise(prof.run)
+    (finding,) = [finding for finding in summary.findings if finding.code.startswith("step")]
+    assert finding.code == code
+    assert finding.values["unrecorded_count"] == summary.steps.unrecorded_count == len(unrecorded) - 1
+    assert (summary.steps.overhead_ratio is not None) == (code == "step_overhead")
+    assert ("not clear" in finding.text) == (code != "step_overhead")
 
 
 def test_the_verdict_about_the_ranks_is_that_of_the_rank_table(two_ranks: up.Run) -> None:

@@ -65,14 +65,18 @@
     return found;
   }
 
+  function overhead(steps) {
+    return steps.overhead_unclear ? up.text('ui.figures.overhead_not_clear') : up.show('_ratio', steps.overhead_ratio);
+  }
+
   /** The few numbers to look at first; those that nobody measured are left out. */
   function keyFigures({steps, duration_ns, event_count}) {
     const recorded = up.text('ui.figures.recorded_of', {recorded_count: steps.recorded_count, all_count: steps.count});
     const time = value => value && up.duration(value, 2);
     const figures = [
       ['recorded_step', time(steps.recorded_step_ns), steps.fastest_ns && `${time(steps.fastest_ns)} – ${time(steps.slowest_ns)}`],
-      ['unrecorded_step', time(steps.unrecorded_step_ns), up.text('ui.figures.median')],
-      ['overhead', steps.overhead_ratio && up.show('_ratio', steps.overhead_ratio), up.text(steps.overhead_clear ? 'ui.figures.overhead_note' : 'ui.figures.overhead_unclear')],
+      ['unrecorded_step', time(steps.unrecorded_step_ns), up.text('ui.figures.median_of', {step_count: steps.unrecorded_count})],
+      ['overhead', steps.unrecorded_step_ns && overhead(steps), up.text(`ui.figures.overhead_${steps.overhead_unclear || 'note'}`)],
       ['steps', steps.count ? recorded : null, up.text('ui.figures.steps_note')],
       ['duration', duration_ns && up.duration(duration_ns, 1), up.text('ui.figures.events', {event_count})],
     ];
