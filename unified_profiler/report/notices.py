@@ -12,12 +12,14 @@ from unified_profiler.report.texts import told
 
 MOST_FAILURES = 20
 """Failures that are told one by one."""
+MOST_FILES = 5
+"""Files that are named one by one."""
 
 
 def notices(run: Run, summary: Summary) -> tuple[Statement, ...]:
     """Return them, the gravest first."""
     found = [*_nothing(run, summary), *_killed(summary), *_missing_ranks(summary), *_failures(run)]
-    found += [*_incomplete(run), *_without_steps(run, summary), *_hints(run)]
+    found += [*_incomplete(run), *_without_steps(run, summary), *_taken_files(run), *_hints(run)]
     return tuple(statement.model_copy(update={"text": told("notice", statement)}) for statement in found)
 
 
@@ -64,6 +66,18 @@ def _incomplete(run: Run) -> Iterator[Statement]:
 def _without_steps(run: Run, summary: Summary) -> Iterator[Statement]:
     if run.traces and not summary.steps.recorded_count:
         yield _say("no_steps", "info")
+
+
+def _taken_files(run: Run) -> Iterator[Statement]:
+    """Name the files that a native trace was read from, where a directory was given."""
+    for trace in run.traces:
+        for native in trace.info.native.values():
+            files, others = (native.get(name) or () for name in ("files", "other_runs"))
+            if trace.info.source and files:
+                code = "taken_newest_files" if others else "taken_files"
+                named = ", ".join(files[:MOST_FILES]) + (", ..." if len(files) > MOST_FILES else "")
+                counts = {"file_count": len(files), "other_count": len(others)}
+                yield _say(code, "info", source=trace.info.source, files=named, **counts)
 
 
 def _hints(run: Run) -> Iterator[Statement]:
