@@ -8,6 +8,7 @@ from typing import Literal
 
 from unified_profiler.model.run import Run
 from unified_profiler.report.records import Statement, Summary, Value
+from unified_profiler.report.starvation import MUCH_STOLEN, starved_ranks
 from unified_profiler.report.texts import told
 
 MOST_FAILURES = 20
@@ -17,10 +18,24 @@ MOST_FILES = 5
 
 
 def notices(run: Run, summary: Summary) -> tuple[Statement, ...]:
-    """Return them, the gravest first."""
-    found = [*_nothing(run, summary), *_killed(summary), *_missing_ranks(summary), *_failures(run)]
-    found += [*_incomplete(run), *_without_steps(run, summary), *_taken_files(run), *_hints(run)]
+    """Return them: what makes all times misleading, then the gravest first."""
+    found = [*_starved(run, summary), *_nothing(run, summary), *_killed(summary), *_missing_ranks(summary)]
+    found += [*_failures(run), *_incomplete(run), *_without_steps(run, summary), *_dominated(summary)]
+    found += [*_taken_files(run), *_hints(run)]
     return tuple(statement.model_copy(update={"text": told("notice", statement)}) for statement in found)
+
+
+def _starved(run: Run, summary: Summary) -> Iterator[Statement]:
+    for starved in starved_ranks(run, summary.step_parts):
+        cores: dict[str, Value] = {"got_share": starved.got_cores, "wanted_share": starved.wanted_cores}
+        machine: dict[str, Value] = {"busy_share": starved.busy_share, "stolen_share": starved.stolen_share}
+        code = "starved_by_hypervisor" if (starved.stolen_share or 0.0) >= MUCH_STOLEN else "starved"
+        yield _say(code, "warning", rank=starved.rank, **cores, **machine)
+
+
+def _dominated(summary: Summary) -> Iterator[Statement]:
+    if (longest := summary.dominating_step) is not None:
+        yield _say("dominating_step", "warning", rank=longest.rank, step=longest.step, step_share=longest.share)
 
 
 def _nothing(run: Run, summary: Summary) -> Iterator[Statement]:
