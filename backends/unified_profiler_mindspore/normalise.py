@@ -50,6 +50,7 @@ class MindSporeNormaliser:
         with reading(", ".join(map(str, capture.files)), expected="a directory of MindSpore's profiler"):
             folder = _one_folder(capture.files)
             table, said = device_events(folder) if (folder / TRACE).is_file() else host_events(folder)
+            said = {**said, "files": [folder.name]} if folder not in capture.files else said
             return checked_events(table).replace_schema_metadata({b"native": msgspec.json.encode(said)})
 
 

@@ -69,6 +69,7 @@ class TensorFlowNormaliser:
             "xplane": [said for _, said in profiles],
             "run_metadata": [_said(table) for table in sessions],
             "timeline": [_said(table) for table in timelines],
+            "files": sources.taken,
             "other_runs": sources.other_runs,
             "problems": capture.details.get("problems"),
         }
@@ -87,6 +88,8 @@ class _Sources:
     profiles: list[Path] = field(default_factory=list)
     sessions: list[Path] = field(default_factory=list)
     timelines: list[Path] = field(default_factory=list)
+    taken: list[str] = field(default_factory=list)
+    """The files that were taken out of a directory, by their paths in it."""
     other_runs: list[str] = field(default_factory=list)
 
     @classmethod
@@ -118,10 +121,12 @@ class _Sources:
             self.profiles.append(path)  # whatever it is, the reader of XPlane files says what is wrong with it
 
     def _add_directory(self, path: Path) -> None:
-        if profiles := list(profiles_in(path)):
-            newest, self.other_runs = newest_run(profiles)
-            self.profiles += newest
-        self.sessions += sessions_in(path)
+        newest, sessions = list(profiles_in(path)), sessions_in(path)
+        if newest:
+            newest, self.other_runs = newest_run(newest)
+        self.profiles += newest
+        self.sessions += sessions
+        self.taken += [file.relative_to(path).as_posix() for file in (*newest, *sessions)]
 
 
 def _is_xplane(path: Path) -> bool:

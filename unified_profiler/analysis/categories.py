@@ -19,6 +19,7 @@ else:
     import tomli as tomllib
 
 OTHER = "other"
+BOOKKEEPING = "bookkeeping"
 _BY_KIND = {Kind.COLLECTIVE.value: "collective", Kind.COPY.value: "copy"}
 _BY_DIRECTION = {"update": "optimizer"}
 
@@ -38,7 +39,8 @@ def categories() -> tuple[str, ...]:
 def with_categories(events: EventTable) -> pa.Table:
     """Append a column `category`: by kind for collectives and copies, by direction for updates, else by operator.
 
-    An event whose own operator has no category has that of its origin.
+    An event whose own operator has no category has that of its origin. Bookkeeping of the framework, such as
+    allocation, is that in updates too.
     """
     names = categories()
     column = pa.DictionaryArray.from_arrays(pa.array(category_codes(events), pa.int32()), pa.array(names))
@@ -50,7 +52,14 @@ def category_codes(events: EventTable) -> Ints:
     number = {name: index for index, name in enumerate(categories())}
     of_operator = {op: name for name, operators in operators_by_category().items() for op in operators}
     codes = np.full(len(events), -1, np.int64)
-    rules = (("kind", _BY_KIND), ("direction", _BY_DIRECTION), ("op", of_operator), ("origin", of_operator))
+    bookkeeping = {op: name for op, name in of_operator.items() if name == BOOKKEEPING}
+    rules = (
+        ("kind", _BY_KIND),
+        ("op", bookkeeping),
+        ("direction", _BY_DIRECTION),
+        ("op", of_operator),
+        ("origin", of_operator),
+    )
     for column, category_of in rules:
         texts = coded(events, column)
         known = np.array([*(number.get(category_of.get(text, ""), -1) for text in texts.values), -1], np.int64)

@@ -36,6 +36,11 @@ class Counter:
 
 
 PROCESS_CPU = Counter(name="process CPU %", meaning="cores that this process kept busy; 100 is one core", factor=100)
+PROCESS_CPU_WAIT = Counter(
+    name="process CPU wait %",
+    meaning="threads of this process that were ready to run and waited for a core; 100 is one thread all the time",
+    factor=100,
+)
 SYSTEM_CPU = Counter(
     name="system CPU %",
     meaning="how busy all cores were, by whatever process; 100 is all of them",
@@ -44,6 +49,11 @@ SYSTEM_CPU = Counter(
     at_most=100,
 )
 CORE_CPU = replace(SYSTEM_CPU, name="core CPU %", meaning="how busy one core was", devices="`cpu:0`, `cpu:1`...")
+SYSTEM_STEAL = replace(
+    SYSTEM_CPU,
+    name="system CPU steal %",
+    meaning="time of all cores that a hypervisor gave to other machines; part of `system CPU %`",
+)
 PROCESS_MEMORY = Counter(name="process memory bytes", meaning="resident memory of this process")
 SYSTEM_MEMORY_USED = Counter(name="system memory used bytes", meaning="memory of the machine in use")
 SYSTEM_MEMORY_AVAILABLE = Counter(
@@ -81,8 +91,10 @@ GPU_MEMORY = replace(
 
 COUNTERS: tuple[Counter, ...] = (
     PROCESS_CPU,
+    PROCESS_CPU_WAIT,
     SYSTEM_CPU,
     CORE_CPU,
+    SYSTEM_STEAL,
     PROCESS_MEMORY,
     SYSTEM_MEMORY_USED,
     SYSTEM_MEMORY_AVAILABLE,

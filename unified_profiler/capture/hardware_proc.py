@@ -83,13 +83,15 @@ def statm(text: bytes) -> Iterator[Reading]:
 def stat(text: bytes) -> Iterator[Reading]:
     """Ticks of each core: user, nice, system, idle, iowait, irq, softirq, steal; those of guests are in user."""
     lines = text[: text.find(b"\nintr")].split(b"\n")
-    busy = []
+    busy, stolen = [], 0
     for line in lines[1:]:
         name, user, nice, system, _, _, irq, softirq, steal = line.split(None, 9)[:9]
         seconds = sum(map(int, (user, nice, system, irq, softirq, steal))) / _TICKS
         busy.append(seconds)
+        stolen += int(steal)
         yield Reading(counters.CORE_CPU, seconds, f"cpu:{int(name[3:])}")
     yield Reading(counters.SYSTEM_CPU, sum(busy) / len(busy))
+    yield Reading(counters.SYSTEM_STEAL, stolen / _TICKS / len(busy))
 
 
 def meminfo(text: bytes) -> Iterator[Reading]:

@@ -28,10 +28,13 @@ class PsutilReader:
 
     def cores(self) -> Iterator[Reading]:
         """Read the time of all cores."""
-        busy = [_busy_seconds(core) for core in psutil.cpu_times(percpu=True)]
+        cores = psutil.cpu_times(percpu=True)
+        busy = [_busy_seconds(core) for core in cores]
         for number, seconds in enumerate(busy):
             yield Reading(counters.CORE_CPU, seconds, f"cpu:{number}")
         yield Reading(counters.SYSTEM_CPU, sum(busy) / len(busy))
+        if hasattr(cores[0], "steal"):
+            yield Reading(counters.SYSTEM_STEAL, sum(core.steal for core in cores) / len(cores))
 
     def memory(self) -> Iterator[Reading]:
         """Read the memory of the machine."""

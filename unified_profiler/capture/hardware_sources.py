@@ -43,8 +43,9 @@ def _process_cpu() -> Iterator[Reading]:
 def _system_sources() -> list[Source]:
     if sys.platform == "linux":
         from unified_profiler.capture.hardware_proc import proc_sources
+        from unified_profiler.capture.hardware_waiting import waiting_sources
 
-        return proc_sources()
+        return [*waiting_sources(), *proc_sources()]
     from unified_profiler.capture.hardware_psutil import psutil_sources
 
     return psutil_sources()

@@ -9,7 +9,9 @@ from unified_profiler.analysis import Result, api_table, op_table, step_breakdow
 from unified_profiler.engine import Source
 from unified_profiler.model.run import Run
 from unified_profiler.report.counters import Counter, counters
+from unified_profiler.report.dominating_step import dominating_step
 from unified_profiler.report.ranks import RankTable, rank_table
+from unified_profiler.report.records import DominatingStep
 from unified_profiler.report.spans import Spans
 from unified_profiler.report.step_times import StepTimes, step_times
 
@@ -47,6 +49,11 @@ class Analyses:
     def steps(self) -> Sequence[StepTimes]:
         """The steps of each rank, recorded or not."""
         return step_times(self.run)
+
+    @cached_property
+    def dominating_step(self) -> DominatingStep | None:
+        """The step that took most of the recorded time, if one did."""
+        return dominating_step(self.steps)
 
     @cached_property
     def counters(self) -> Sequence[Counter]:

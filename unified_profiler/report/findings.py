@@ -21,7 +21,9 @@ def findings(summary: Summary, operators: Result) -> tuple[Statement, ...]:
         summary: The summary, so far without them.
         operators: All operators, of which the summary has the first only.
     """
-    found = [*_step(summary), *_parts(summary), *_category(summary), *_operator(operators)]
+    usual = summary.dominating_step is not None and not any(row["self_device_ns"] for row in summary.categories)
+    largest = _usual_step(summary) if usual else [*_category(summary), *_operator(operators)]
+    found = [*_step(summary), *_parts(summary), *largest]
     found += [*_slow_step(summary), *_memory(summary)]
     return tuple(statement.model_copy(update={"text": told("finding", statement)}) for statement in found)
 
@@ -80,6 +82,17 @@ def _operator(operators: Result) -> Iterator[Statement]:
         row = operators.rows[0]
         code, share = "operator", row.self_cpu_share
     yield _say(code, name=row.name, self_share=share, call_count=row.call_count)
+
+
+def _usual_step(summary: Summary) -> Iterator[Statement]:
+    """Name the category and the operator that take most in a usual step, where one step took most of the time."""
+    total = sum(row["step_self_cpu_ns"] for row in summary.categories)
+    named = [row for row in summary.categories if row["category"] != "other" and row["step_self_cpu_ns"]]
+    if named:
+        share = named[0]["step_self_cpu_ns"] / total
+        yield _say("category_usual", category=named[0]["category"], self_share=share)
+    if summary.operators and (spent := summary.operators[0]["step_self_cpu_ns"]):
+        yield _say("operator_usual", name=summary.operators[0]["name"], step_self_ns=spent, self_share=spent / total)
 
 
 def _slow_step(summary: Summary) -> Iterator[Statement]:

@@ -8,17 +8,34 @@ from typing import Literal
 
 from unified_profiler.model.run import Run
 from unified_profiler.report.records import Statement, Summary, Value
+from unified_profiler.report.starvation import MUCH_STOLEN, starved_ranks
 from unified_profiler.report.texts import told
 
 MOST_FAILURES = 20
 """Failures that are told one by one."""
+MOST_FILES = 5
+"""Files that are named one by one."""
 
 
 def notices(run: Run, summary: Summary) -> tuple[Statement, ...]:
-    """Return them, the gravest first."""
-    found = [*_nothing(run, summary), *_killed(summary), *_missing_ranks(summary), *_failures(run)]
-    found += [*_incomplete(run), *_without_steps(run, summary), *_hints(run)]
+    """Return them: what makes all times misleading, then the gravest first."""
+    found = [*_starved(run, summary), *_nothing(run, summary), *_killed(summary), *_missing_ranks(summary)]
+    found += [*_failures(run), *_incomplete(run), *_without_steps(run, summary), *_dominated(summary)]
+    found += [*_taken_files(run), *_hints(run)]
     return tuple(statement.model_copy(update={"text": told("notice", statement)}) for statement in found)
+
+
+def _starved(run: Run, summary: Summary) -> Iterator[Statement]:
+    for starved in starved_ranks(run, summary.step_parts):
+        cores: dict[str, Value] = {"got_share": starved.got_cores, "wanted_share": starved.wanted_cores}
+        machine: dict[str, Value] = {"busy_share": starved.busy_share, "stolen_share": starved.stolen_share}
+        code = "starved_by_hypervisor" if (starved.stolen_share or 0.0) >= MUCH_STOLEN else "starved"
+        yield _say(code, "warning", rank=starved.rank, **cores, **machine)
+
+
+def _dominated(summary: Summary) -> Iterator[Statement]:
+    if (longest := summary.dominating_step) is not None:
+        yield _say("dominating_step", "warning", rank=longest.rank, step=longest.step, step_share=longest.share)
 
 
 def _nothing(run: Run, summary: Summary) -> Iterator[Statement]:
@@ -64,6 +81,18 @@ def _incomplete(run: Run) -> Iterator[Statement]:
 def _without_steps(run: Run, summary: Summary) -> Iterator[Statement]:
     if run.traces and not summary.steps.recorded_count:
         yield _say("no_steps", "info")
+
+
+def _taken_files(run: Run) -> Iterator[Statement]:
+    """Name the files that a native trace was read from, where a directory was given."""
+    for trace in run.traces:
+        for native in trace.info.native.values():
+            files, others = (native.get(name) or () for name in ("files", "other_runs"))
+            if trace.info.source and files:
+                code = "taken_newest_files" if others else "taken_files"
+                named = ", ".join(files[:MOST_FILES]) + (", ..." if len(files) > MOST_FILES else "")
+                counts = {"file_count": len(files), "other_count": len(others)}
+                yield _say(code, "info", source=trace.info.source, files=named, **counts)
 
 
 def _hints(run: Run) -> Iterator[Statement]:

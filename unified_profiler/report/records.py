@@ -78,6 +78,14 @@ class StepParts(Record):
     uncovered_ns: int = 0
 
 
+class DominatingStep(Record):
+    """The step of a rank that took more than half of the rank's recorded time."""
+
+    rank: int
+    step: int
+    share: float
+
+
 class RegionSummary(Record):
     """The time of a region over all recorded steps."""
 
@@ -122,11 +130,13 @@ class Summary(Record):
     ranks_verdict: tuple[Statement, ...] = ()
     """Which ranks are slow and why, or that none is, as `rank_table` says; empty for a single rank."""
     step_parts: StepParts = StepParts()
+    dominating_step: DominatingStep | None = None
+    """Where there is one, rows of `operators` and `categories` also have `step_self_cpu_ns`, and are in its order."""
     regions: tuple[RegionSummary, ...] = ()
     categories: tuple[dict[str, Any], ...] = ()
     """Rows of `op_table(by="category")`."""
     operators: tuple[dict[str, Any], ...] = ()
-    """The first rows of `op_table()`."""
+    """The first rows of `op_table()`; see `dominating_step`."""
     operator_count: int = 0
     api_calls: tuple[dict[str, Any], ...] = ()
     """The first rows of `api_table()`."""

@@ -92,11 +92,12 @@ class Sections:
         """Give a table for each question that the run answers."""
         summary = self._summary
         on_device = _ON_DEVICE if any(row["self_device_ns"] for row in summary.categories) else ()
+        usual = () if summary.dominating_step is None else ("step_self_cpu_ns",)
         several = len(summary.ranks) > 1
         yield from self._section("parts", ("part", "total_ns", "wall_share"), self._parts())
         yield from self._section("regions", ("name", "total_ns", "wall_share"), _rows(summary.regions))
-        yield from self._section("categories", (*_CATEGORIES, *on_device), summary.categories)
-        yield from self._section("operators", (*_OPERATORS, *on_device), summary.operators)
+        yield from self._section("categories", (*_CATEGORIES, *usual, *on_device), summary.categories)
+        yield from self._section("operators", (*_OPERATORS, *usual, *on_device), summary.operators)
         yield from self._section("api_calls", _API_CALLS, summary.api_calls)
         yield from self._section("hardware", _COUNTERS[not several :], [self._counter(c) for c in summary.hardware])
         yield from self._section("ranks", _RANKS, _rows(summary.ranks) if several else ())

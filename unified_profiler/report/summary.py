@@ -21,6 +21,7 @@ from unified_profiler.model.storage import write_text
 from unified_profiler.model.trace import Trace
 from unified_profiler.report.analyses import Analyses
 from unified_profiler.report.counters import Counter as Curve
+from unified_profiler.report.dominating_step import self_time_of_a_step
 from unified_profiler.report.findings import findings
 from unified_profiler.report.notices import notices
 from unified_profiler.report.records import (
@@ -68,8 +69,9 @@ def summary_of(analyses: Analyses) -> Summary:
         steps=_steps(ranks, analyses.steps),
         step_parts=_parts(breakdown),
         regions=tuple(_regions(breakdown)),
-        categories=records_of(analyses.operators("category")),
-        operators=records_of(operators, MOST_ROWS),
+        dominating_step=analyses.dominating_step,
+        categories=_ranked(analyses, "category"),
+        operators=_ranked(analyses, "name")[:MOST_ROWS],
         operator_count=len(operators),
         api_calls=records_of(analyses.api_calls, MOST_ROWS),
         hardware=tuple(_hardware(analyses.counters)),
@@ -107,6 +109,17 @@ def span(run: Run) -> tuple[int | None, int | None]:
 def records_of(result: Result, most: int | None = None) -> tuple[dict[str, Any], ...]:
     """Return the rows of a result as dictionaries."""
     return tuple(result.table.slice(0, most).to_pylist())
+
+
+def _ranked(analyses: Analyses, key: str) -> tuple[dict[str, Any], ...]:
+    """Return the rows of operators, by total self time, or by that of a usual step where one step dominates."""
+    rows = records_of(analyses.operators(key))
+    if analyses.dominating_step is None:
+        return rows
+    step_count = sum(len(times.recorded) for times in analyses.steps)
+    usual = self_time_of_a_step(analyses.run, key, step_count=step_count)
+    ranked = [{**row, "step_self_cpu_ns": usual.get(row[key], 0)} for row in rows]
+    return tuple(sorted(ranked, key=lambda row: -row["step_self_cpu_ns"]))
 
 
 def _rank(run: Run, steps: StepTimes) -> RankSummary:

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
+import unified_profiler as up
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.schema import EVENT_SCHEMA
 from unified_profiler.spi import NativeCapture
@@ -197,6 +198,34 @@ def test_a_directory_is_read_from_any_level_above_its_files(inside: str, logdir:
 
 def test_the_other_runs_of_a_directory_are_named(logdir: Path) -> None:
     assert b'"other_runs":["2025_01_01_10_00_00"]' in read(logdir).schema.metadata[b"native"]
+
+
+def test_the_files_that_were_taken_are_named(logdir: Path) -> None:
+    folder = "train/plugins/profile/2025_01_02_10_00_00"
+    notices = {notice.code: notice for notice in up.summarise(up.read(logdir)).notices}
+    text = notices["taken_newest_files"].text
+    assert f"2 of the files in {logdir}" in text
+    assert f"{folder}/one.xplane.pb, {folder}/two.xplane.pb. 1 older ones were not read." in text
+
+
+@pytest.mark.parametrize(
+    ("folder", "is_profile"),
+    [
+        ("a/b", True),
+        ("a/b/c", False),
+        ("plugins/profile/run", True),
+        ("a/plugins/profile/run", True),
+        ("a/b/plugins/profile/run", False),
+        ("tests/golden/data/plugins/profile/run", False),
+    ],
+)
+def test_what_lies_deep_in_a_tree_is_not_taken(folder: str, is_profile: bool, tmp_path: Path) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    shutil.copy(LOOP, tmp_path / folder / "host.xplane.pb")
+    assert TensorFlowNormaliser().recognises(tmp_path) == is_profile
+    if not is_profile:
+        with pytest.raises(TraceFormatError, match="holds no run"):
+            up.read(tmp_path)
 
 
 def test_hosts_do_not_share_lanes(logdir: Path) -> None:

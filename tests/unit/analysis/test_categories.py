@@ -29,6 +29,10 @@ def test_operators_are_those_of_onnx_or_marked_as_others() -> None:
         ({"kind": "collective"}, "collective"),
         ({"op": "x:Unheard", "origin": "LSTM"}, "recurrent"),
         ({"origin": "LayerNormalization"}, "normalisation"),
+        ({"op": "x:Alloc"}, "bookkeeping"),
+        ({"op": "x:Alloc", "origin": "Gemm"}, "bookkeeping"),
+        ({"op": "x:NoOp", "direction": "update"}, "bookkeeping"),
+        ({"op": "Identity", "origin": "x:Alloc"}, "layout"),
         ({}, "other"),
     ],
 )

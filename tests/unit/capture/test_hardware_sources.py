@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -123,9 +125,9 @@ def test_cores_that_are_switched_off_leave_the_others_their_numbers() -> None:
 
     text = b"cpu  3 0 0 9 0 0 0 0 0 0\ncpu0 1 0 0 5 0 0 0 0 0 0\ncpu3 2 0 0 4 7 0 0 1 2 0\nintr 5 0 0\nctxt 1\n"
     tick = 1 / hardware_proc._TICKS
-    assert amounts(lambda: hardware_proc.stat(text)) == pytest.approx(
-        {("core CPU %", "cpu:0"): 1 * tick, ("core CPU %", "cpu:3"): 3 * tick, ("system CPU %", None): 2 * tick}
-    )
+    cores = {("core CPU %", "cpu:0"): 1 * tick, ("core CPU %", "cpu:3"): 3 * tick}
+    machine = {("system CPU %", None): 2 * tick, ("system CPU steal %", None): 0.5 * tick}
+    assert amounts(lambda: hardware_proc.stat(text)) == pytest.approx({**cores, **machine})
 
 
 def test_psutil_tells_nothing_of_disks_and_interfaces_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +141,7 @@ def test_psutil_tells_nothing_of_disks_and_interfaces_that_are_not_there(monkeyp
 
 
 def test_other_systems_are_asked_through_psutil(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [source.name for source in machine_sources()]
+    names = [source.name for source in machine_sources() if source.name != "the waiting for cores"]
     monkeypatch.setattr(sys, "platform", "darwin")
     assert [source.name for source in machine_sources()] == names
 
@@ -197,3 +199,29 @@ def test_a_backend_need_not_tell_its_memory() -> None:
         allocated_bytes = None  # type: ignore[assignment]
 
     assert allocator_source(Older()) is None
+
+
+@linux
+def test_the_waiting_of_all_threads_is_added_up_but_not_that_of_the_reader(tmp_path: Path) -> None:
+    from unified_profiler.capture.hardware_waiting import ThreadWaits
+
+    def write(thread: int, waited_ns: int) -> None:
+        folder = tmp_path / "self" / "task" / str(thread)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "schedstat").write_text(f"5 {waited_ns} 7\n")
+
+    waits = ThreadWaits(str(tmp_path))
+    assert not waits.is_there()
+    reader = threading.get_native_id()
+    for thread, waited in ((-1, 4_000_000_000), (-2, 1_000_000_000), (reader, 0)):
+        write(thread, waited)
+    read = [amounts(waits.read)["process CPU wait %", None]]
+    write(-1, 5_000_000_000)
+    write(reader, 9_000_000_000)
+    shutil.rmtree(tmp_path / "self" / "task" / "-2")
+    write(-3, 500_000_000)
+    read += [amounts(waits.read)["process CPU wait %", None]]
+    waits.forget()
+    write(-1, 8_000_000_000)
+    read += [amounts(waits.read)["process CPU wait %", None]]
+    assert read == [0, 1.5, 1.5]

@@ -6,8 +6,8 @@
     matmul: '#3a6ea8', convolution: '#2a9d9a', attention: '#8a63b8', recurrent: '#b3588f', normalisation: '#e3a83b',
     activation: '#d9733f', pooling: '#86bfe0', loss: '#b93f3f', elementwise: '#a3bd63', reduction: '#557a3c',
     indexing: '#d3c25a', layout: '#b9b0a2', random: '#e0a9c0', optimizer: '#5b4b8a', collective: '#154f6b',
-    copy: '#96703f', data_loading: '#6fa287', other: '#929aa6', step: '#cdd6e2', region: '#a9bfdc', module: '#d9dde4',
-    api: '#e6cda9', compile: '#c9b3df', python: '#dcd6c8', runtime: '#7c8794',
+    copy: '#96703f', data_loading: '#6fa287', bookkeeping: '#c9ced6', other: '#929aa6', step: '#cdd6e2', region: '#a9bfdc',
+    module: '#d9dde4', api: '#e6cda9', compile: '#c9b3df', python: '#dcd6c8', runtime: '#7c8794',
   };
   const PARTS = {
     op_ns: '#3a6ea8', compute_ns: '#3a6ea8', data_ns: '#6fa287', copy_ns: '#e3c35a', uncovered_ns: '#aab2bd',

@@ -1,0 +1,136 @@
+"""Whether a process got the CPU time that its threads wanted, by the hardware counters of its traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from unified_profiler.capture.hardware_counters import (
+    CORE_CPU,
+    PROCESS_CPU,
+    PROCESS_CPU_WAIT,
+    SYSTEM_CPU,
+    SYSTEM_STEAL,
+)
+from unified_profiler.model.run import Run
+from unified_profiler.report.counters import Counter, counters
+from unified_profiler.report.records import StepParts
+
+_SHORTEST_NS = 500_000_000
+"""Recorded time of a rank from which on its counters tell something."""
+_LEAST_GOT = 0.5
+"""Part of the wanted CPU time below which a process is starved."""
+_LEAST_MISSING = 0.25
+"""Cores that it must have missed: a process that hardly runs misses little."""
+_OWN_SHARE = 0.5
+"""Part of all cores from which on a process that has too many threads waits for itself."""
+MUCH_STOLEN = 0.1
+"""Part of all cores' time from which on a hypervisor that takes it starves processes."""
+_BUSY = 0.9
+"""Part of all cores that is busy where processes starve one another."""
+
+
+@dataclass(frozen=True)
+class Starvation:
+    """A rank that did not get the CPU time it wanted; 1.0 is one core, or all cores where it says so."""
+
+    rank: int
+    got_cores: float
+    wanted_cores: float
+    """At least."""
+    busy_share: float | None
+    """Of all cores of the machine, by whatever process."""
+    stolen_share: float | None
+
+
+def starved_ranks(run: Run, parts: StepParts) -> Iterator[Starvation]:
+    """Give the ranks that were starved while they were recorded, where the counters leave no doubt."""
+    for rank in run.ranks:
+        usage = _Usage.of(run.select(rank=rank))
+        if usage is not None and usage.observed_ns >= _SHORTEST_NS:
+            wanted = usage.wanted_cores(parts)
+            if wanted is not None and usage.is_starved(wanted):
+                yield Starvation(rank, usage.cpu, wanted, usage.system, usage.steal)
+
+
+@dataclass(frozen=True)
+class _Usage:
+    """Averages over the recorded time of one rank, in cores; those of the machine as parts of all cores."""
+
+    observed_ns: int
+    cpu: float
+    wait: float | None
+    system: float | None
+    steal: float | None
+    core_count: int
+
+    @classmethod
+    def of(cls, run: Run) -> _Usage | None:
+        parts = [_Means.of(run.select(cycle=trace.info.cycle), trace.info.end_ns) for trace in run.traces]
+        known = [part for part in parts if PROCESS_CPU.name in part.values]
+        if not known:
+            return None
+        observed = [part.observed_ns for part in known]
+        values = {counter.name: _average(known, counter.name, observed) for counter in _READ}
+        return cls(
+            observed_ns=sum(observed),
+            cpu=values[PROCESS_CPU.name] or 0.0,
+            wait=values[PROCESS_CPU_WAIT.name],
+            system=values[SYSTEM_CPU.name],
+            steal=values[SYSTEM_STEAL.name],
+            core_count=max(part.core_count for part in known),
+        )
+
+    def wanted_cores(self, parts: StepParts) -> float | None:
+        """Return the cores that the process could have used at least; None if that is not known.
+
+        Where the system did not count how long threads waited, a host on which operators ran all the time wanted a core
+        all the time; but only on a machine that was busy is it certain that they did not wait for something else.
+        """
+        if self.wait is not None:
+            return self.cpu + self.wait
+        crowded = (self.system or 0.0) >= _BUSY or (self.steal or 0.0) >= MUCH_STOLEN
+        if not crowded or not parts.wall_ns or parts.collective_ns or parts.copy_ns:
+            return None
+        return max(self.cpu, parts.op_ns / parts.wall_ns)
+
+    def is_starved(self, wanted: float) -> bool:
+        """Say whether it missed much of what it wanted, and not by waiting for itself."""
+        waits_for_itself = self.core_count > 0 and self.cpu >= _OWN_SHARE * self.core_count
+        return self.cpu < _LEAST_GOT * wanted and wanted - self.cpu >= _LEAST_MISSING and not waits_for_itself
+
+
+_READ = (PROCESS_CPU, PROCESS_CPU_WAIT, SYSTEM_CPU, SYSTEM_STEAL)
+
+
+@dataclass(frozen=True)
+class _Means:
+    """The average of each counter over one trace; a value holds until the next one."""
+
+    observed_ns: int
+    values: dict[str, float]
+    core_count: int
+
+    @classmethod
+    def of(cls, run: Run, end_ns: int) -> _Means:
+        curves = [curve for curve in counters(run) if curve.hardware]
+        plain = {curve.name: curve for curve in curves if curve.device is None}
+        cpu = plain.get(PROCESS_CPU.name)
+        return cls(
+            observed_ns=0 if cpu is None else max(end_ns - int(cpu.time_ns[0]), 0),
+            values={name: _mean(curve, end_ns) / 100 for name, curve in plain.items()},
+            core_count=sum(curve.name == CORE_CPU.name for curve in curves),
+        )
+
+
+def _mean(curve: Counter, end_ns: int) -> float:
+    lasted = np.maximum(np.diff(curve.time_ns, append=max(end_ns, int(curve.time_ns[-1]))), 0)
+    return float(np.average(curve.value, weights=lasted) if lasted.any() else curve.value.mean())
+
+
+def _average(parts: Sequence[_Means], name: str, weights: Sequence[int]) -> float | None:
+    known = [(part.values[name], weight) for part, weight in zip(parts, weights, strict=True) if name in part.values]
+    total = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / total if total else None
