@@ -120,6 +120,7 @@ class Settings(BaseModel):
             profile_memory=self.profile_memory,
             with_stack=self.with_stack,
             with_flops=self.with_flops,
+            with_modules=self.with_modules,
             keep_native=self.keep_native,
             native_options=self.native_options,
         )

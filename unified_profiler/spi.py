@@ -35,6 +35,8 @@ class RecordOptions:
     profile_memory: bool = False
     with_stack: bool = False
     with_flops: bool = False
+    with_modules: bool = False
+    """The facade records calls of modules: record what it cannot see, such as modules within a compiled graph."""
     keep_native: bool = False
     """The native files will be kept for other tools: write them as those tools expect them."""
     native_options: Mapping[str, Any] = field(default_factory=dict)

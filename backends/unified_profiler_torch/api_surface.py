@@ -85,7 +85,9 @@ class TorchSurface:
         return _class_names[type(module)]
 
     def submodules(self, module: Any) -> Iterable[tuple[str, Any]]:
-        """Return all modules below a module."""
+        """Return all modules below a module; layers of Keras go by their names."""
+        if "keras.src.backend.torch.layer" in sys.modules:
+            return _below(module, "", {id(module)})
         found: Iterable[tuple[str, Any]] = module.named_modules(remove_duplicate=False)
         return found
 
@@ -95,6 +97,22 @@ class TorchSurface:
             torch.cuda.synchronize()
         elif hasattr(torch, "accelerator") and torch.accelerator.is_available():
             torch.accelerator.synchronize()
+
+
+def _below(module: Any, path: str, around: set[int]) -> Iterator[tuple[str, Any]]:
+    for name, child in _children(module).items():
+        if id(child) not in around:
+            yield f"{path}{name}", child
+            yield from _below(child, f"{path}{name}.", around | {id(child)})
+
+
+def _children(module: Any) -> dict[str, Any]:
+    """Return the modules directly in a module by name; Keras keeps the layers of a model in lists of its own."""
+    layer = sys.modules["keras.src.backend.torch.layer"].TorchLayer
+    if not isinstance(module, layer):
+        return dict(module.named_children())
+    layers = {child.name: child for child in module._flatten_layers(include_self=False, recursive=False)}
+    return layers | {name: child for name, child in module.named_children() if not isinstance(child, layer)}
 
 
 class _ClassNames(dict[type, "str | None"]):

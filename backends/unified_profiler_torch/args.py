@@ -5,6 +5,7 @@ Most events carry only the keys of `CpuArgs` and are decoded with it in one go; 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -128,6 +129,19 @@ class ArgsReader:
             values = [part[number - 1] if number else None for part, number in zip(parts, place, strict=True)]
             texts.append(_attribute_text(*values))
         return codes, texts
+
+
+_CALLED_IN_SCRIPT = re.compile(r"(?:^|\.)(?!TOP\(|SELF\()([^.():]+)\([^()]*\)::")
+
+
+def script_path(rest: bytes) -> str | None:
+    """Return the path of the module in which TorchScript ran an operator, from arguments that are no columns.
+
+    Torch writes `TOP(Net)::forward.layers(Sequential)::forward.0(Linear)::forward.`, here `layers.0`.
+    """
+    if b"Module Hierarchy" not in rest:
+        return None
+    return ".".join(_CALLED_IN_SCRIPT.findall(str(msgspec.json.decode(rest)["Module Hierarchy"]))) or None
 
 
 def _attribute_text(inputs: bytes | None, forward: int | None, rest: bytes | None) -> str | None:

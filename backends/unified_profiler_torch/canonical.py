@@ -39,7 +39,8 @@ def canonicalise(
 ) -> Canonical:
     """Find op, origin and direction of every event.
 
-    The origin of a forward event is the outermost composite that encloses it, else the outermost operator with a name.
+    The origin of a forward event is the innermost layer of Keras that encloses it, else the outermost composite, else
+    the outermost operator with a name.
     What only brings tensors into the layout that an attention takes, or out of the one it gives, belongs to it.
     Everything in an autograd node has the origin of the forward operator that made the node, everything in an
     optimizer that optimizer. What a node of unknown origin calls is its own origin, as in forward.
@@ -60,6 +61,7 @@ def canonicalise(
     direction = np.where(marked, by_name.mark[at[marker]], FORWARD)
     forward = _outermost(tree, by_name, at, ~marked)
     forward = _with_layouts(tree, by_name.ops, np.where(marked, -1, forward), forward, start, lane)
+    forward = _with_layers(tree, by_name.ops, np.where(marked, -1, by_name.layer[at]), forward)
     cause = np.where(is_marker, by_name.cause[at], -1)
     joined = _Join(by_name.stem[at], sequence, start)
     nodes = np.flatnonzero(is_marker & (direction == BACKWARD))
@@ -76,6 +78,18 @@ def _outermost(tree: Tree, by_name: _ByName, at: Ints, wanted: Flags) -> Ints:
     """Return the operator of the outermost wanted composite, else of the outermost wanted operator, of each event."""
     composite = tree.inherit(np.where(wanted, by_name.composite[at], -1), outermost=True)
     return np.where(composite >= 0, composite, tree.inherit(np.where(wanted, by_name.kernel[at], -1), outermost=True))
+
+
+def _with_layers(tree: Tree, ops: Index, own: Ints, forward: Ints) -> Ints:
+    """Give events the origin of the innermost layer they are in, but for an activation that is an argument of it."""
+    if not (own >= 0).any():
+        return forward
+    table, layer = lookup(), tree.inherit(own, outermost=False)
+    has_activation, is_activation = (
+        np.array([*(op in wanted for op in ops), False]) for wanted in (table.with_activation, table.activations)
+    )
+    keeps = (layer < 0) | (has_activation[layer] & is_activation[forward])
+    return np.where(keeps, forward, layer)
 
 
 def _with_layouts(tree: Tree, ops: Index, own: Ints, forward: Ints, start: Ints, lane: Ints) -> Ints:
@@ -137,6 +151,8 @@ class _ByName:
     ops: Index
     kernel: Ints
     composite: Ints
+    layer: Ints
+    """What a layer of that name is."""
     cause: Ints
     """What a node of that name is the gradient of, or which optimizer it is."""
     own_op: Ints
@@ -151,14 +167,14 @@ class _ByName:
     def of(cls, texts: Sequence[str], used: Flags) -> _ByName:
         """Look up the names that are used."""
         ops, stems, table = Index(), Index(), lookup()
-        columns = np.full((7, len(texts) + 1), -1, np.int64)
+        columns = np.full((8, len(texts) + 1), -1, np.int64)
         for number in np.flatnonzero(used).tolist():
             name = texts[number]
             kernel, composite = table.kernel(name), table.composite.find(name)
             direction, cause = table.marks(name) or (-1, None)
             own = cause if direction == UPDATE else kernel
-            found = [-1 if op is None else ops[op] for op in (kernel, composite, cause, own)]
+            found = [-1 if op is None else ops[op] for op in (kernel, composite, table.layer(name), cause, own)]
             stem = table.stem(name)
             columns[:, number] = *found, direction, kernel == "x:Dispatch", -1 if stem is None else stems[stem]
-        kernels, composites, causes, own_ops, marks, is_plumbing, stem_of = columns
-        return cls(ops, kernels, composites, causes, own_ops, marks, is_plumbing == 1, stem_of)
+        kernels, composites, layers, causes, own_ops, marks, is_plumbing, stem_of = columns
+        return cls(ops, kernels, composites, layers, causes, own_ops, marks, is_plumbing == 1, stem_of)

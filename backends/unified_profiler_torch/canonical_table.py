@@ -19,6 +19,9 @@ else:
 DIRECTIONS = ("forward", "backward", "update")
 FORWARD, BACKWARD, UPDATE = range(3)
 
+LAYER = "keras.layers."
+"""What the name of an annotation around a layer of Keras begins with; the class of the layer follows."""
+
 _ENDING = re.compile(r"(?<=.)_?(?:backward|forward|copy)(?:_\w+)?$")
 _BEGINNING = re.compile(r"^(?:native|foreach|special|cudnn|miopen|mkldnn|mps|slow)_?")
 
@@ -47,6 +50,10 @@ class Lookup:
     other_nodes: frozenset[str]
     """Nodes that are not called after an operator."""
     optimizer: Table
+    layers: Table
+    activations: frozenset[str]
+    with_activation: frozenset[str]
+    """Operators whose layers have an activation as an argument."""
     beside: Mapping[str, Sequence[str]]
     """Changes of layout that belong to an operator which they directly precede or follow."""
     backward: re.Pattern[str]
@@ -57,6 +64,10 @@ class Lookup:
     def kernel(self, name: str) -> str | None:
         """Return what an event is by itself."""
         return self.kernels.find(name) or self.composite.find(name)
+
+    def layer(self, name: str) -> str | None:
+        """Return what a layer is, told by the name of the annotation around it."""
+        return self.layers.names.get(name.removeprefix(LAYER)) if name.startswith(LAYER) else None
 
     def marks(self, name: str) -> tuple[int, str | None] | None:
         """Return direction and operator of a name that begins something else than forward work."""
@@ -90,6 +101,9 @@ def lookup() -> Lookup:
         nodes=nodes,
         other_nodes=frozenset(map(_squashed, others.names)),
         optimizer=Table(sections["optimizer"]),
+        layers=Table(sections["layer"]),
+        activations=frozenset(sections["activation"]["operators"]),
+        with_activation=frozenset(sections["activation"]["layers"]),
         beside=sections["beside"],
         **{name: re.compile(pattern) for name, pattern in sections["direction"].items()},
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from unified_profiler.model.schema import Kind, Layer
+from unified_profiler_torch.canonical_table import LAYER
 
 
 class NameClass(IntEnum):
@@ -24,6 +25,7 @@ class NameClass(IntEnum):
     MEMORY = 5
     COMPILED_GRAPH = 6
     COMPILE = 7
+    LAYER = 8
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,8 @@ def classify_name(name: str, phases: frozenset[str] = frozenset()) -> NameClass:
         return NameClass.MEMORY
     if _STEP.match(name):
         return NameClass.STEP
+    if name.startswith(LAYER):
+        return NameClass.LAYER
     if name.startswith("nn.Module: "):
         return NameClass.MODULE
     if _COLLECTIVE.match(name):
@@ -147,6 +151,8 @@ def meaning(phase: str, category: str, name_class: NameClass) -> Meaning:
         return Meaning(layer, Kind.COLLECTIVE, on_device=plain.on_device)
     if plain == _REGION and name_class is NameClass.STEP:
         return Meaning(Layer.APPLICATION, Kind.STEP)
+    if plain == _REGION and name_class is NameClass.LAYER:
+        return Meaning(Layer.FRAMEWORK, Kind.MODULE)
     if plain == _REGION and name_class is NameClass.TORCH_ANNOTATION:
         return Meaning(Layer.FRAMEWORK, Kind.REGION)
     if plain == _REGION and name_class is NameClass.COMPILED_GRAPH:

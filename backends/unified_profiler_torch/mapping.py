@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from unified_profiler.model.columns import Index, encode, text
 from unified_profiler.model.foreign_values import LARGEST_NUMBER, bounded, nanoseconds, whole
+from unified_profiler.model.module_time import RELATIVE
 from unified_profiler.model.nesting import FIRST_LANE, Ints
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
 from unified_profiler.model.tree import Flags, Tree
-from unified_profiler_torch.args import COLUMN_INPUTS, INPUTS, MISSING
+from unified_profiler_torch.args import COLUMN_INPUTS, INPUTS, MISSING, script_path
 from unified_profiler_torch.canonical import DIRECTIONS, canonicalise
 from unified_profiler_torch.categories import (
     DEVICE_TYPES,
@@ -66,6 +67,7 @@ class Mapping:
             "device": text(*self._device),
         }
         columns |= self._canonical() | self._links() | self._from_args(with_flops=with_flops) | self._stacks()
+        columns["module"] = text(*self._modules())
         return event_table(columns, rows=len(self.start))
 
     @cached_property
@@ -277,13 +279,22 @@ class Mapping:
         uncounted = counted_twice(flops, self.name, self.names, self.tree) | self.kind(Kind.COMPILE)
         return numbers(np.where(uncounted, MISSING, flops))
 
+    def _modules(self) -> tuple[Ints, list[str | None]]:
+        """Return the modules that enclose each event, by their frames, or by TorchScript relative to such a call."""
+        labels = [name.removeprefix("nn.Module: ") for name in self.names]
+        frames = self._of_category("python_function") & self.kind(Kind.MODULE)
+        around, paths = self.tree.paths(frames, self.name, labels, separator=".") if frames.any() else (None, [])
+        scripted = [script_path(text) for text in self.rows.args.rest]
+        within = np.array([*(-1 if path is None else n for n, path in enumerate(scripted)), -1], np.int64)
+        inner = within[self.rows.column("rest")]
+        outer = np.full(len(inner), -1, np.int64) if around is None else around
+        relative = [path and f"{RELATIVE}{path}" for path in scripted]
+        return np.where(inner >= 0, len(paths) + inner, outer), [*paths, *relative]
+
     def _stacks(self) -> dict[str, Any]:
-        """Return the Python frames and modules that enclose each operator, where frames were recorded."""
+        """Return the Python frames that enclose each operator, where frames were recorded."""
         frames = self._of_category("python_function")
         if not frames.any():
             return {}
-        modules = self.kind(Kind.MODULE)
         stack, stacks = self.tree.paths(frames, self.name, self.names, separator=";")
-        labels = [name.removeprefix("nn.Module: ") for name in self.names]
-        module, paths = self.tree.paths(modules, self.name, labels, separator=".")
-        return {"stack": text(np.where(frames, -1, stack), stacks), "module": text(module, paths)}
+        return {"stack": text(np.where(frames, -1, stack), stacks)}

@@ -18,8 +18,10 @@ import torch.profiler
 
 from unified_profiler.errors import BackendError, NativeProfilerError, UsageError
 from unified_profiler.spi import NativeCapture, RecordOptions
+from unified_profiler_torch.keras_annotations import annotate_keras
 from unified_profiler_torch.native import NativeSession, end_left_behind
 from unified_profiler_torch.native_state import refuse_within_backward
+from unified_profiler_torch.step_hooks import Undo
 
 TRACE_NAME = "torch.pt.trace.json"
 """Name of the trace in the work directory; TensorBoard looks for this ending."""
@@ -51,6 +53,7 @@ class TorchRecorder:
         self._state = _State.NEW
         self._session = NativeSession(self._arguments())
         self._step: Any = None
+        self._annotations: list[Undo] = []
 
     def arm(self) -> None:
         """Prepare the native profiler.
@@ -76,6 +79,7 @@ class TorchRecorder:
         refuse_within_backward("begin to record")
         with _native("start"):
             self._session.start()
+            self._annotations = annotate_keras()
         self._state = _State.RECORDING
 
     def mark_step(self, step: int) -> None:
@@ -101,7 +105,7 @@ class TorchRecorder:
         self._expect(_State.RECORDING, "stop")
         stop_ns = time.time_ns()
         with _native("stop"):
-            self._close_step()
+            self._close_annotations()
             results = self._session.stop()
             self._state = _State.DONE
         path = self._workdir / TRACE_NAME
@@ -124,7 +128,7 @@ class TorchRecorder:
         """
         self._state = _State.DONE
         with suppress(Exception):
-            self._close_step()
+            self._close_annotations()
         self._session.discard()
 
     def _arguments(self) -> dict[str, Any]:
@@ -135,10 +139,16 @@ class TorchRecorder:
             "profile_memory": options.profile_memory,
             "with_stack": options.with_stack,
             "with_flops": options.with_flops,
+            "with_modules": options.with_modules,  # those of TorchScript, which calls none in Python
         } | dict(options.native_options)
         if not arguments["with_stack"]:  # torch needs its own table of events to find the stacks
             arguments.setdefault("experimental_config", _trace_only())
         return arguments
+
+    def _close_annotations(self) -> None:
+        while self._annotations:
+            self._annotations.pop()()
+        self._close_step()
 
     def _close_step(self) -> None:
         step, self._step = self._step, None

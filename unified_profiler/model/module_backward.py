@@ -6,7 +6,7 @@ operators of the backward pass tell as much: as long as those of one module foll
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,7 @@ def backward_spans(events: EventTable) -> EventTable:
         return empty_table()
     nodes, passes = _backward_passes(events, nodes)
     rows = events.select(_COLUMNS).take(pa.array(nodes)).append_column("pass", pa.array(passes))
-    spans = sorted(_spans(rows.to_pylist(), models(events)), key=lambda span: span.level)
+    spans = sorted(_spans(rows.to_pylist(), models(events), set(classes)), key=lambda span: span.level)
     return event_table(
         {
             "name": [classes[span.path] for span in spans],
@@ -87,7 +87,7 @@ def _numbered(begins: Sequence[bool], sequence: Sequence[int]) -> Ints:
     return numbers
 
 
-def _spans(nodes: Iterable[Mapping[str, Any]], model_of: Mapping[str, str]) -> Iterator[_Span]:
+def _spans(nodes: Iterable[Mapping[str, Any]], model_of: Mapping[str, str], called: Container[str]) -> Iterator[_Span]:
     """Yield a span for each run of operators in one module, and for the modules around it."""
     open_spans: list[_Span] = []
     backward_pass = None
@@ -95,7 +95,7 @@ def _spans(nodes: Iterable[Mapping[str, Any]], model_of: Mapping[str, str]) -> I
         if node["pass"] != backward_pass:
             yield from open_spans
             open_spans, backward_pass = [], node["pass"]
-        chain = _around(node["module"], model_of)
+        chain = [path for path in _around(node["module"], model_of) if path in called]
         same = _common(chain, open_spans)
         yield from open_spans[same:]
         del open_spans[same:]

@@ -3,7 +3,8 @@
 Forward, an event belongs to the innermost module that encloses it. Backward, where an operator carries the sequence
 number of the forward operator that it differentiates, it belongs to the module of that one. Work of a device belongs
 to the module of the call that launched it. Where modules waited for the work that they queued, whatever thread did it,
-the work belongs to the module that waited for it.
+the work belongs to the module that waited for it. What an event says of its module itself comes first; such a path is
+relative to the module around the event if it begins with a dot.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from unified_profiler.model.columns import look_up, text
+from unified_profiler.model.columns import Index, look_up, text
 from unified_profiler.model.nesting import Ints, of_kind, whole_numbers, with_column
 from unified_profiler.model.schema import EventTable, Kind, Layer
 from unified_profiler.model.tree import Tree
@@ -19,6 +20,8 @@ from unified_profiler.model.tree import Tree
 Flags = npt.NDArray[np.bool_]
 
 BACKWARD = "backward"
+RELATIVE = "."
+"""Begins the path of a module that is relative to the module around the event."""
 
 
 def module_calls(events: EventTable) -> Flags:
@@ -34,25 +37,39 @@ def carry_modules(events: EventTable, *, waited: bool = False) -> EventTable:
         waited: Whether calls of modules waited, at their beginning and end, for work that was queued.
     """
     modules = module_calls(events)
-    if not modules.any():
-        return events
     told, paths = _codes(events, "module")
+    if not modules.any() and not any(path.startswith(RELATIVE) for path in paths):
+        return events
     tree = tree_of(events)
-    found = tree.inherit(np.where(modules, told, -1), outermost=False)
+    around = tree.inherit(np.where(modules, told, -1), outermost=False)
+    model = tree.inherit(np.where(modules, told, -1), outermost=True)
+    told, paths = _absolute(told, np.where(around == model, -1, around), paths)
+    found = np.where(told >= 0, told, around)
     backward = tree.inherit(_differentiated(events, found), outermost=False)
     found = np.where(found < 0, backward, found)
     if waited:
         found = np.where(found < 0, _in_time(events, tree, modules, told), found)
-    found = _by_launch(events, np.where(told >= 0, told, found))
-    return with_column(events, "module", text(found, paths))
+    return with_column(events, "module", text(_by_launch(events, found), paths))
+
+
+def _absolute(told: Ints, around: Ints, paths: list[str]) -> tuple[Ints, list[str]]:
+    """Resolve paths that are relative to the module around their event; the outermost module is in no path."""
+    relative = np.array([*(path.startswith(RELATIVE) for path in paths), False])[told]
+    pairs, which = np.unique(np.stack([told[relative], around[relative]]), axis=1, return_inverse=True)
+    known = Index(dict(zip(paths, range(len(paths)), strict=True)))
+    codes = [known[paths[path][1:] if outer < 0 else paths[outer] + paths[path]] for path, outer in pairs.T.tolist()]
+    told = told.copy()
+    told[relative] = np.array(codes, np.int64)[which.reshape(-1)]
+    return told, list(known)
 
 
 def models(events: EventTable) -> dict[str, str]:
-    """Return for the path of each module that was called that of the outermost module it ran in."""
+    """Return for the path of each module that was called, or has events, that of the outermost module it ran in."""
     modules = module_calls(events)
     told, paths = _codes(events, "module")
     outermost = tree_of(events).inherit(np.where(modules, told, -1), outermost=True)
-    pairs = np.unique(np.stack([told[modules], outermost[modules]]), axis=1).T.tolist()
+    inside = (told >= 0) & (outermost >= 0)
+    pairs = np.unique(np.stack([told[inside], outermost[inside]]), axis=1).T.tolist()
     return {paths[module]: paths[model] for module, model in pairs}
 
 
@@ -94,7 +111,7 @@ def _differentiated(events: EventTable, module: Ints) -> Ints:
     """Return for each backward operator the module of the last forward operator with its sequence number."""
     sequence, start = whole_numbers(events.column("sequence_id")), whole_numbers(events.column("start_ns"))
     backward = _says(events, "direction", BACKWARD)
-    forward = np.flatnonzero((sequence >= 0) & ~backward & (module >= 0) & ~of_kind(events, Kind.COMPILE))
+    forward = np.flatnonzero((sequence >= 0) & ~backward & ~of_kind(events, Kind.COMPILE))
     nodes = np.flatnonzero((sequence >= 0) & backward)
     found = np.full(len(sequence), -1, np.int64)
     if len(forward):

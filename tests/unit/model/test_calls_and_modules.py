@@ -212,3 +212,19 @@ def test_backward_spans_of_modules_lie_within_their_steps(order: list[int], bord
     forward = events(*((f"f{n}", "op", 20 + n, 21 + n) for n in range(1, 5)), sequence_id=[1, 2, 3, 4])
     for start, end in _spans_of("Net", assemble([forward, nodes], calls=MODEL, own=steps)):
         assert [(a, b) for a, b in pairwise(edges) if a <= start and end <= b]
+
+
+# --- paths that events have themselves --------------------------------------------------------------------------------
+
+
+def test_a_relative_path_begins_with_that_of_the_module_around_the_event() -> None:
+    native = events(*((name, "op", at, at + 2) for name, at in (("a", 25), ("b", 62), ("c", 200))), module=".fc")
+    found = by_name(assemble([native], calls=MODEL), "module")
+    assert {name: found[name] for name in "abc"} == {"a": "block.0.fc", "b": "fc", "c": "fc"}
+    assert by_name(assemble([native]), "module") == {"a": "fc", "b": "fc", "c": "fc"}
+
+
+def test_the_gradient_of_an_operator_outside_of_modules_has_no_module() -> None:
+    forward = events(("f0", "op", 25, 30), ("loss", "op", 110, 120), sequence_id=[1, 1], direction="forward")
+    found = by_name(assemble([forward, _backward((200, 210, 1))], calls=MODEL), "module")
+    assert found["b200"] is None

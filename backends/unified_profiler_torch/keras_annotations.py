@@ -1,0 +1,49 @@
+"""Annotations in the native trace for Keras with the torch backend, whose layers and optimizers torch does not know.
+
+They are there while a recording runs. An update is annotated as torch annotates that of its own optimizers.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from unified_profiler_torch.canonical_table import LAYER, lookup
+from unified_profiler_torch.step_hooks import Undo, _replace
+
+
+def annotate_keras() -> list[Undo]:
+    """Begin to annotate layers and updates, if Keras runs on torch in this process; return the undoings."""
+    layers = sys.modules.get("keras.src.backend.torch.layer")
+    optimizers = sys.modules.get("keras.src.optimizers.base_optimizer")
+    if layers is None or optimizers is None:
+        return []
+    return [
+        _annotate(layers.TorchLayer, "forward", _layer_name),
+        _annotate(optimizers.BaseOptimizer, "apply", lambda kind: f"Optimizer.step#{kind.__name__}.step"),
+    ]
+
+
+def _annotate(owner: type, method: str, name_of: Callable[[type], str | None]) -> Undo:
+    original, compiling = vars(owner)[method], torch.compiler.is_compiling
+
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        name = None if compiling() else name_of(type(self))
+        if name is None:
+            return original(self, *args, **kwargs)
+        with torch.profiler.record_function(name):
+            return original(self, *args, **kwargs)
+
+    return _replace(owner, method, call)
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _layer_name(kind: type) -> str | None:
+    """Return the annotation of a layer that is an operator, or derived from one; None for any other."""
+    names = (f"{LAYER}{base.__name__}" for base in kind.__mro__ if base.__module__.startswith("keras."))
+    return next((name for name in names if lookup().layer(name)), None)
