@@ -77,6 +77,9 @@ class _Rows:
         return with_column(table, "tid", pa.array(self.tid, mask=unknown))
 
 
+_NONE = np.empty(0, np.int64)
+
+
 class _Lane:
     """Some events of one thread, for looking up which of them a moment cuts."""
 
@@ -88,6 +91,8 @@ class _Lane:
     def cut(self, moment: int, first: int, last: int) -> tuple[Ints, Ints]:
         """Return starts and ends of the events that a moment cuts, less those all around a span; the longest first."""
         before = int(np.searchsorted(self._start, moment, side="left"))
+        if not before or self._latest_end[before - 1] <= moment:
+            return _NONE, _NONE
         since = int(np.searchsorted(self._latest_end[:before], moment, side="right"))
         start, end = self._start[since:before], self._end[since:before]
         found = np.flatnonzero((end > moment) & ~((start <= first) & (end >= last)))
@@ -97,16 +102,15 @@ class _Lane:
 
 def _move(spans: _Rows, mine: Ints, is_step: Flags, lane: _Lane) -> None:
     """Move the borders of the spans of a thread; the one between two steps moves for both."""
-    steps = mine[is_step[mine]]
-    begins_at = {int(spans.start[row]): int(row) for row in steps}
-    ends_at = {int(spans.end[row]): int(row) for row in steps}
-    was = list(zip(spans.start.tolist(), spans.end.tolist(), strict=True))
+    steps = spans.take(mine[is_step[mine]])
+    starts, ends = steps.start.tolist(), steps.end.tolist()
+    start_before, end_after = dict(zip(ends, starts, strict=True)), dict(zip(starts, ends, strict=True))
     for row in mine.tolist():
-        first, last = was[row]
-        before = was[ends_at[first]][0] if is_step[row] and first in ends_at else first
-        after = was[begins_at[last]][1] if is_step[row] and last in begins_at else last
-        spans.start[row] = _Border(first, before, last, is_step[row]).moved(lane)
-        spans.end[row] = max(_Border(last, first, after, is_step[row]).moved(lane), spans.start[row])
+        first, last, of_step = int(spans.start[row]), int(spans.end[row]), bool(is_step[row])
+        before = start_before.get(first, first) if of_step else first
+        after = end_after.get(last, last) if of_step else last
+        spans.start[row] = _Border(first, before, last, of_step).moved(lane)
+        spans.end[row] = max(_Border(last, first, after, of_step).moved(lane), spans.start[row])
 
 
 @dataclass(frozen=True)
