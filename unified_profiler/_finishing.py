@@ -93,7 +93,6 @@ def _trace_of(cycle: EndedCycle, recorded: Sequence[_Recorded]) -> Trace:
         waited=window.waited,
         own=window.to_events(),
         counters=window.counters,
-        end_ns=window.end_ns,
         cycle=window.cycle,
         rank=info.rank,
         host=info.host,

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from unified_profiler.model.columns import Index, encode, text
 from unified_profiler.model.nesting import Ints
+from unified_profiler.model.overlaps import overlapping
 from unified_profiler.model.schema import EventTable, Kind, event_table
 from unified_profiler.model.tree import Flags, Tree
 from unified_profiler_tensorflow.xplane_columns import numbers
 from unified_profiler_tensorflow.xplane_describer import Describer
-from unified_profiler_tensorflow.xplane_lanes import BESIDE, LaneSort, overlapping
+from unified_profiler_tensorflow.xplane_lanes import BESIDE, LaneSort
 from unified_profiler_tensorflow.xplane_meaning import Meaning, Role, operator, repeated
 from unified_profiler_tensorflow.xplane_rows import Rows, Saying
 from unified_profiler_tensorflow.xplane_sessions import Node, SessionRun, told_by

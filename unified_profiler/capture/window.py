@@ -6,9 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from unified_profiler.capture.regions import Span
+from unified_profiler.model.nesting import of_kind
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
 
 
@@ -77,5 +79,6 @@ class Window:
 
 
 def _latest_start(events: EventTable) -> int:
-    lasting = events.column("start_ns").filter(pc.greater(events.column("duration_ns"), 0))
-    return pc.max(lasting).as_py() or 0
+    """Return when the last event began that lasts, the annotation of a step aside."""
+    counts = pc.and_(pc.greater(events.column("duration_ns"), 0), pa.array(~of_kind(events, Kind.STEP)))
+    return pc.max(events.column("start_ns").filter(counts)).as_py() or 0

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,21 @@ def test_the_scheduled_steps_of_a_fit_are_recorded_with_their_operators(options:
         rows = trace.events.select(["layer", "step"]).to_pylist()
         steps = {row["step"] for row in rows if row["layer"] == "framework"}
         assert steps - {None} == {trace.info.first_step, trace.info.last_step}
+
+
+@pytest.mark.parametrize("options", MODES, ids=str)
+def test_every_step_of_a_fit_holds_its_operators_when_native_files_are_kept(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    profiling = ProfilerCallback(
+        backend="tensorflow", schedule=TWO_CYCLES, strict=True, output_dir=tmp_path, keep_native=True
+    )
+    fit(cnn(**options), profiling, epochs=2)
+    for trace in profiling.profiler.traces:
+        rows = [row for row in trace.events.to_pylist() if row["kind"] == "op" and row["op"] == "Conv"]
+        counts = Counter(row["step"] for row in rows)
+        assert counts.keys() == {trace.info.first_step, trace.info.last_step}
+        assert len(set(counts.values())) == 1
 
 
 def test_a_step_is_an_execution_and_says_so() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +82,15 @@ def test_a_keras_training(launch: Launch) -> None:
     assert ran.signal == ("keras", 1, 8, ())
     assert ran.steps_with("MatMul") == {2, 3, 4}
     assert "8 steps, told by keras" in ran.stderr
+
+
+def test_every_recorded_step_holds_its_operators_when_native_files_are_kept(launch: Launch) -> None:
+    ran = launch(KERAS, "--keep-native", "--backend", "tensorflow")
+    (trace,) = ran.run.traces
+    rows = [row for row in trace.events.to_pylist() if row["kind"] == "op" and row["name"].endswith("MatMul")]
+    counts = Counter(row["step"] for row in rows)
+    assert counts.keys() == {row["step"] for row in trace.events.to_pylist() if row["kind"] == "step"}
+    assert len(set(counts.values())) == 1
 
 
 def test_api_calls_of_a_keras_training(launch: Launch) -> None:

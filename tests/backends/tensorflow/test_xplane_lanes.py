@@ -1,4 +1,4 @@
-"""Threads and their lanes, and the search for partial overlaps."""
+"""Threads and their lanes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from unified_profiler.model.nesting import FIRST_LANE, find_nesting
 from unified_profiler.spi import NativeCapture
 from unified_profiler_tensorflow.normalise import TensorFlowNormaliser
 from unified_profiler_tensorflow.xplane import Line, columns_of
-from unified_profiler_tensorflow.xplane_lanes import overlapping
 
 Record = Callable[..., NativeCapture]
-SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(0, 1), st.booleans()), max_size=40)
 
 
 def events(capture: NativeCapture) -> list[dict[str, Any]]:
@@ -30,22 +28,6 @@ def events(capture: NativeCapture) -> list[dict[str, Any]]:
 
 def operators(capture: NativeCapture) -> list[dict[str, Any]]:
     return [event for event in events(capture) if event["kind"] == "op"]
-
-
-@given(SPANS)
-def test_exactly_the_candidates_that_overlap_partly_are_found(spans: list[tuple[int, int, int, bool]]) -> None:
-    start, end, lane, candidates = (
-        (np.array(list(column)) for column in zip(*spans, strict=True)) if spans else [np.empty(0, np.int64)] * 4
-    )
-    end = end + start
-    found = overlapping(start, end, lane, candidates.astype(bool))
-    last = np.maximum(end, start + 1)
-    for i in range(len(start)):
-        cut = any(
-            lane[i] == lane[j] and (start[i] < start[j] < last[i] < last[j] or start[j] < start[i] < last[j] < last[i])
-            for j in range(len(start))
-        )
-        assert found[i] == (cut and bool(candidates[i]))
 
 
 class _Event:

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.schema import EventTable
 from unified_profiler.testing import timed_events as events
@@ -30,31 +28,6 @@ def test_a_border_that_cuts_a_native_event_moves_to_its_nearer_edge() -> None:
     table = assemble([events(("conv", "op", 50, 100), ("relu", "op", 110, 120))], own=own)
     assert (span(table, "a"), span(table, "b")) == ((0, 100), (100, 200))
     assert span(table, "conv") == (50, 100)
-
-
-US = 1000
-
-
-@pytest.mark.parametrize(
-    ("event", "border"),
-    [
-        ((40 * US, 400 * US), 400 * US),  # began in step 0, whatever came in between before it ended
-        ((105 * US, 130 * US), 100 * US),  # began when step 1 did, by a clock that differs a little
-        ((40 * US, 1100 * US), 40 * US),  # holds all of step 1
-    ],
-)
-def test_an_event_that_a_step_ends_in_belongs_to_the_step_it_began_in(event: tuple[int, int], border: int) -> None:
-    steps = [("step 0", "step", 0, 100 * US), ("step 1", "step", 110 * US, 1000 * US)]
-    own = events(*steps, layer="application", step=[0, 1])
-    table = assemble([events(("optimizer", "op", *event))], own=own)
-    assert span(table, "step 0") == (0, border)
-    assert span(table, "step 1") == (110 * US if event[1] > 1000 * US else max(border, event[0]), 1000 * US)
-
-
-def test_an_event_that_is_open_when_recording_ends_belongs_to_the_last_step() -> None:
-    own = events(("step 0", "step", 0, 100 * US), layer="application", step=[0])
-    table = assemble([events(("optimizer", "op", 40 * US, 400 * US))], own=own, end_ns=400 * US)
-    assert span(table, "step 0") == (0, 400 * US)
 
 
 def test_a_region_that_seems_to_begin_after_its_first_operator_takes_it_in() -> None:

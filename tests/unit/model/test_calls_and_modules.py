@@ -85,7 +85,7 @@ def test_a_step_that_ends_within_a_call_ends_after_it() -> None:
     steps = events(
         ("step 0", "step", 0, 100_000), ("step 1", "step", 100_000, 300_000), layer="application", step=[0, 1]
     )
-    table = assemble([], calls=call(50_000, 150_000), own=steps)
+    table = assemble([], calls=call(50_000, 110_000), own=steps)
     assert by_name(table, "step") == {"step 0": 0, "step 1": 1, "call": 0}
     assert by_name(table, "parent_id")["call"] == by_name(table, "id")["step 0"]
 
