@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -329,6 +329,45 @@ class Profiler:
         self._execution.cycle_count += 1
         self._delivery.close(self._steps)
         self._faults.raise_if_strict()
+
+    def add_hints(self, hints: Iterable[str]) -> None:
+        """Write down what would make the result better, in words."""
+        for hint in hints:
+            self._delivery.hint(hint)
+        self._delivery.close(self._steps)
+
+    def recount(self, ends: Sequence[int], *, keep: int = 0) -> None:
+        """Replace what counted as steps so far, for launchers that find out late what a step is.
+
+        Recorded steps among those replaced are thrown away, and the schedule begins anew; else it goes on.
+
+        Args:
+            ends: When each step ended that counts instead, in nanoseconds since the Unix epoch.
+            keep: How many of the first steps stay as they are.
+        """
+        with self._lock:
+            index = min(len(ends), self._plan.idle_from(0))
+            if self._slot.phase is Phase.RECORD or (self._execution.recorded and not keep):
+                self._slot = OUTSIDE
+                forget = self._execution.discard if keep else self._execution.forget
+                forget()
+            else:
+                index = max(index, self.current_step - self._origin + bool(ends))
+            self._steps.recount(ends, keep=keep)
+            self._origin, self._idle_until = len(self._steps) - index, 0
+            self._go_to(self._slot_of(len(self._steps)))
+            self._raise_if_strict()
+
+    def annotate_step(self, attributes: Mapping[str, Any]) -> None:
+        """Add attributes to the event of the current step, if it is being recorded."""
+        if self._slot.phase is Phase.RECORD:
+            self._execution.annotate_step(attributes)
+
+    def begin_step(self) -> None:
+        """Have the current step begin now, for launchers: what came before belongs to no step."""
+        if self._slot.phase is Phase.RECORD:
+            self._execution.settle()
+        self._steps.begin(self._clock(), self._slot.phase)
 
     def mark_phase(self, phase: Phase) -> None:
         """Have step times tell another phase than planned from the current step on: for launchers that record, too."""
