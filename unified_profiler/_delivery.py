@@ -93,6 +93,7 @@ class Delivery:
             captures=tuple(cycle.captures),
             step=cycle.step,
             keep_native=self._settings.keep_native,
+            max_events=self._settings.max_events or 0,
         )
         self._backends |= cycle.backends
         if self._deferral is None or not self._set_aside(ended, self._deferral):

@@ -65,6 +65,8 @@ class Profiler:
         hardware_hz: How often a second CPU, memory, traffic of disks and network, and GPUs are read while recording;
             10 if not given, 0 for never.
         keep_native: Keep the native profilers' own files in the run directory.
+        max_events: How many operators, kernels and API calls a trace may hold: of a cycle with more, the last steps are
+            left out, and a hint says so. 0, the default, for any number.
         record_command: False writes no command line into the run; else it is written with the secrets in it masked.
         deliver: "immediate" makes the trace of a cycle, and calls the handlers, when the cycle ends; "deferred" leaves
             that to `stop()`, so that the training waits for the native profiler only, or, should the process not come
@@ -94,6 +96,7 @@ class Profiler:
         operators: bool | None = None,
         hardware_hz: float | None = None,
         keep_native: bool | None = None,
+        max_events: int | None = None,
         record_command: bool | None = None,
         deliver: Literal["immediate", "deferred"] | None = None,
         native_options: Mapping[str, Any] | None = None,
@@ -114,6 +117,7 @@ class Profiler:
                 "operators": operators,
                 "hardware_hz": hardware_hz,
                 "keep_native": keep_native,
+                "max_events": max_events,
                 "record_command": record_command,
                 "deliver": deliver,
                 "native_options": native_options,

@@ -108,6 +108,16 @@ def run(
         ),
     ] = None,
     keep_native: Annotated[bool | None, typer.Option(help="Keep the native profilers' own files.", **_RECORD)] = None,
+    max_events: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Most operators, kernels and calls of a window: its last steps are left out if there are more; 0 for "
+            "any number.",
+            show_default="1000000",
+            **_RECORD,
+        ),
+    ] = None,
     record_command: Annotated[
         bool | None, typer.Option(help="The command line, with the secrets in it masked.", **_RECORD)
     ] = None,
@@ -163,6 +173,7 @@ def run(
         "api": {"inside": True} if api_inside else api,
         "hardware_hz": hardware_hz,
         "keep_native": keep_native,
+        "max_events": max_events,
         "record_command": record_command,
         "deliver": None if deliver is None else deliver.value,
         "strict": strict,

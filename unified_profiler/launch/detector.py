@@ -62,6 +62,7 @@ class Detector:
         self._expecting = False
         self._released = False
         self._replaces = False
+        self._keeps = False
         self._held: list[int] = []
         self._anchor = Anchor()
         self._history: list[str] = []
@@ -95,12 +96,19 @@ class Detector:
         return StepSignal(name=self.chosen.name, sources=len(self._anchor.sources), switches=tuple(self._history))
 
     def _choose(self, signal: Signal) -> bool:
-        """Take a surer signal; return whether steps were counted by another one, which are void now."""
-        counted = self._released
-        if (counted or self._replaces) and self.chosen is not None:
-            self._note(f"after step {self.steps}: {self.chosen.label} gave way to {signal.label}, steps count anew")
+        """Take a surer signal; return whether steps were counted by another one, which are void now.
+
+        Steps stay that the surest kind of signal has ended again and again: a loop that came before a trainer's.
+        """
+        before, counted = self.chosen, self._released
+        self._keeps = counted and before is not None and before.surest and self._anchor.fixed
+        if before is not None and (counted or self._replaces):
+            anew = "" if self._keeps else ", steps count anew"
+            self._note(f"after step {self.steps}: {before.label} gave way to {signal.label}{anew}")
         self.chosen = signal
         self._anchor = Anchor()
+        if self._keeps:
+            return False
         self._held = []
         self._replaces = self._replaces or counted
         self._released = False
@@ -123,18 +131,13 @@ class Detector:
         return Recount(keep=False, ends=tuple(self._held))
 
     def _count(self, ended: bool | Recount) -> bool | Recount:
-        if not isinstance(ended, Recount):
-            self.steps += ended
-            return ended
-        if ended.keep:
-            self._note(f"after step {self.steps}: another source of {self._label()} took over")
-        else:
-            self._note(f"step {self.steps - 1} on: another source of {self._label()} ends steps, steps count anew")
+        if not isinstance(ended, Recount) or (self._keeps and not ended.keep):
+            self.steps += bool(ended)
+            return bool(ended)
+        if ended.keep and self.chosen is not None:
+            self._note(f"after step {self.steps}: another source of {self.chosen.label} took over")
         self.steps = len(ended.ends) + (self.steps if ended.keep else 0)
         return ended
-
-    def _label(self) -> str:
-        return "" if self.chosen is None else self.chosen.label
 
     def _needed(self) -> int:
         if self._patience == 1 or (self.chosen is not None and self.chosen.surest):

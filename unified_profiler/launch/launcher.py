@@ -40,6 +40,8 @@ RANK_STEPS = 20
 """Steps recorded instead where a launcher started several ranks: to name a slow one takes that many."""
 DEFAULT_OUTPUT = Path("profile")
 OPENING_SECONDS = 10.0
+MAX_EVENTS = 1_000_000
+"""What takes about a minute to be turned into a trace; steps with loops inside, as those of LBFGS, have that many."""
 
 _GAVE_WAY = (
     "The script uses a native profiler itself, so recording ended where that began. "
@@ -97,7 +99,11 @@ def launch(program: Program, options: LaunchOptions) -> Outcome:
     """
     settings = resolve({})
     plan = options.schedule or settings.schedule or default_schedule()
-    keywords = {"output_dir": settings.output_dir or DEFAULT_OUTPUT, **options.profiler}
+    keywords = {
+        "output_dir": settings.output_dir or DEFAULT_OUTPUT,
+        "max_events": MAX_EVENTS if settings.max_events is None else settings.max_events,
+        **options.profiler,
+    }
     profiler = Profiler(schedule=plan, **keywords)
     _check_signal(options.step_signal)
     if not profiler.level:
@@ -242,7 +248,14 @@ def _leave_child(code: int) -> NoReturn:
 
 
 def _opening_profiler(options: LaunchOptions, folder: Path) -> Profiler:
-    keywords = {**options.profiler, **LEAN, "output_dir": folder, "deliver": "deferred", "strict": False}
+    keywords = {
+        "max_events": MAX_EVENTS,
+        **options.profiler,
+        **LEAN,
+        "output_dir": folder,
+        "deliver": "deferred",
+        "strict": False,
+    }
     return Profiler(schedule=record_always, **keywords)
 
 

@@ -204,7 +204,7 @@ def test_a_step_of_an_optimizer_that_extends_another_is_one_call(
     kind: type[torch.optim.Optimizer], *, inside: bool
 ) -> None:
     torch.optim.SGD([WITH_GRADIENT], lr=0.1)  # only now does torch wrap the parent's method, too
-    optimizer = kind([WITH_GRADIENT], lr=0.1)  # type: ignore[call-arg]
+    optimizer = kind([WITH_GRADIENT], lr=0.1)
     names = names_of(lambda: [optimizer.step() for _ in range(20)], inside=inside)
     assert names.count("torch.optim.Optimizer.step") == 20
 

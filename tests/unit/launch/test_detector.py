@@ -115,6 +115,10 @@ def test_steps_of_a_signal_that_gave_way_are_void() -> None:
     assert stored([*[(FWD, 1)] * 10, *[(FWD, 1), (OPT, 1)] * 3]) == [11, 13, 15]
 
 
+def test_steps_of_a_loop_with_an_optimizer_stay_when_a_trainer_comes() -> None:
+    assert stored([*[(OPT, 1)] * 5, *[(TRAINER, 1)] * 3]) == list(range(8))
+
+
 def test_while_a_surer_signal_that_replaces_another_is_held_back_no_step_counts() -> None:
     detector = detect([(EVAL, 1)] * 10)
     assert detector.feed(BWD, 1, 10) == Recount(keep=False)
