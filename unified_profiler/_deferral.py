@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Generator
 from pathlib import Path
 
@@ -52,6 +53,12 @@ class Deferral:
             pending.remove_all()
         finally:
             self.release()
+
+    def clear(self) -> None:
+        """Remove the cycles that are set aside."""
+        for number in self._numbers:
+            shutil.rmtree(self._pending.folder_of(number), ignore_errors=True)
+        self._numbers.clear()
 
     def release(self) -> None:
         """Let others finish them."""

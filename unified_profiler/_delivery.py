@@ -93,6 +93,7 @@ class Delivery:
             captures=tuple(cycle.captures),
             step=cycle.step,
             keep_native=self._settings.keep_native,
+            max_events=self._settings.max_events or 0,
         )
         self._backends |= cycle.backends
         if self._deferral is None or not self._set_aside(ended, self._deferral):
@@ -109,6 +110,16 @@ class Delivery:
                     self._take_up(number, folder)
             self.traces.sort(key=lambda trace: trace.info.cycle)
         self._scratch.remove()
+
+    def forget(self) -> None:
+        """Remove the traces so far and the steps written so far, as if nothing had been recorded."""
+        self.traces.clear()
+        self._steps_written = 0
+        if self._deferral is not None:
+            self._deferral.clear()
+        if self._writer is not None:
+            with self._faults.guard("output", "remove what was recorded before"):
+                self._writer.clear()
 
     def leave_to_parent(self) -> None:
         """Have no part in the run, as a forked child."""

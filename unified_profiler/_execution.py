@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from unified_profiler import registry
 from unified_profiler._api_tracing import ApiTracing
@@ -34,6 +35,7 @@ class Execution:
     Attributes:
         cycle_count: How many cycles were armed so far, delivered or not.
         busy: Whether a cycle is under way.
+        recorded: Whether any step was recorded, delivered or not.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Execution:
         self.regions = RegionLog(clock, faults)
         self.cycle_count = 0
         self.busy = False
+        self.recorded = False
         self._settings = settings
         self._clock = clock
         self._faults = faults
@@ -61,6 +64,7 @@ class Execution:
         self._cycle: Cycle | None = None
         self._window: Window | None = None
         self._first_step = 0
+        self._annotations: dict[int, dict[str, Any]] = {}
         self._start_ns = 0
 
     def run(self, command: Command, *, complete: bool, step_open: bool) -> None:
@@ -107,6 +111,10 @@ class Execution:
         if self._cycle is not None:
             self._cycle.mark_step(len(self._steps))
 
+    def annotate_step(self, attributes: Mapping[str, Any]) -> None:
+        """Add attributes to the event of the current step."""
+        self._annotations[len(self._steps)] = {**self._annotations.get(len(self._steps), {}), **attributes}
+
     def settle(self) -> None:
         """Wait until what the current step began is done."""
         if self._cycle is not None:
@@ -119,6 +127,12 @@ class Execution:
         self._hardware.discard()
         if cycle is not None:
             cycle.discard()
+
+    def forget(self) -> None:
+        """Let go of everything that was recorded, the delivered cycles included."""
+        self.discard()
+        self._delivery.forget()
+        self.cycle_count, self.recorded = 0, False
 
     def _new_cycle(self) -> Cycle:
         cycle = Cycle(self.cycle_count, options=self._settings.record_options, faults=self._faults)
@@ -138,6 +152,7 @@ class Execution:
         self._api.begin(backends, cycle=cycle.number)
 
     def _start(self) -> None:
+        self.recorded = True
         self._hardware.prepare(self._frameworks(), cycle=self.cycle_count - 1)
         if self._cycle is not None:
             self._cycle.settle()  # not in start(): an error of work queued before is the program's, no failure of ours
@@ -147,6 +162,7 @@ class Execution:
 
     def _begin_window(self) -> None:
         self._first_step = len(self._steps)
+        self._annotations.clear()
         self._api.clear()
         self._start_ns = self._clock()
         self.regions.begin_window(self._start_ns)
@@ -179,7 +195,8 @@ class Execution:
         steps = self._steps
         for number in range(self._first_step, len(steps)):
             start = max(steps.start_of(number), self._start_ns)
-            yield Step(number=number, start_ns=start, end_ns=steps.end_of(number))
+            attributes = self._annotations.get(number, {})
+            yield Step(number=number, start_ns=start, end_ns=steps.end_of(number), attributes=attributes)
         if open_until is not None:
             start = max(steps.start_of(len(steps)), self._start_ns)
             yield Step(number=len(steps), start_ns=start, end_ns=open_until, finished=False)

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from unified_profiler._faults import FaultLog
+from unified_profiler.capture.event_limit import limit_events
 from unified_profiler.capture.window import Window
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.foreign_values import native_metadata
@@ -36,6 +37,8 @@ class EndedCycle:
     step: int | None = None
     """The last step that began in it; failures name it."""
     keep_native: bool = False
+    max_events: int = 0
+    """How many events the trace may hold; 0 for any number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +88,12 @@ def finish(cycle: EndedCycle, find_backend: FindBackend, faults: FaultLog, *, ke
 
 
 def _trace_of(cycle: EndedCycle, recorded: Sequence[_Recorded]) -> Trace:
-    native = [result.events for result in recorded]
-    window, info = cycle.window.without_empty_step(native), cycle.info
-    events = assemble(
+    events = [result.events for result in recorded]
+    limited = limit_events(cycle.window.without_empty_step(events), events, most=cycle.max_events)
+    native, window, info = limited.native, limited.window, cycle.info
+    if limited.hint is not None:
+        info = info.model_copy(update={"hints": (*info.hints, limited.hint), "complete": False})
+    assembled = assemble(
         native,
         calls=window.calls,
         waited=window.waited,
@@ -97,7 +103,7 @@ def _trace_of(cycle: EndedCycle, recorded: Sequence[_Recorded]) -> Trace:
         rank=info.rank,
         host=info.host,
     )
-    return Trace(events, info.model_copy(update=_learnt(events, window, recorded)))
+    return Trace(assembled, info.model_copy(update=_learnt(assembled, window, recorded)))
 
 
 def _learnt(events: EventTable, window: Window, recorded: Sequence[_Recorded]) -> dict[str, Any]:

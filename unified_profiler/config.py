@@ -88,6 +88,8 @@ class Settings(BaseModel):
     hardware_hz: float = Field(default=10.0, ge=0, le=1000, allow_inf_nan=False)
     """How often a second CPU, memory, traffic and GPUs are read while recording; 0 for never."""
     keep_native: bool = False
+    max_events: int | None = Field(default=None, ge=0)
+    """How many operators, kernels and calls a trace may hold; 0, and None where nobody asked, for any number."""
     record_command: bool = True
     """Whether the command line is written into the run, with the secrets in it masked."""
     deliver: Literal["immediate", "deferred"] = "immediate"

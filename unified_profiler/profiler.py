@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -65,6 +65,8 @@ class Profiler:
         hardware_hz: How often a second CPU, memory, traffic of disks and network, and GPUs are read while recording;
             10 if not given, 0 for never.
         keep_native: Keep the native profilers' own files in the run directory.
+        max_events: How many operators, kernels and API calls a trace may hold: of a cycle with more, the last steps are
+            left out, and a hint says so. 0, the default, for any number.
         record_command: False writes no command line into the run; else it is written with the secrets in it masked.
         deliver: "immediate" makes the trace of a cycle, and calls the handlers, when the cycle ends; "deferred" leaves
             that to `stop()`, so that the training waits for the native profiler only, or, should the process not come
@@ -94,6 +96,7 @@ class Profiler:
         operators: bool | None = None,
         hardware_hz: float | None = None,
         keep_native: bool | None = None,
+        max_events: int | None = None,
         record_command: bool | None = None,
         deliver: Literal["immediate", "deferred"] | None = None,
         native_options: Mapping[str, Any] | None = None,
@@ -114,6 +117,7 @@ class Profiler:
                 "operators": operators,
                 "hardware_hz": hardware_hz,
                 "keep_native": keep_native,
+                "max_events": max_events,
                 "record_command": record_command,
                 "deliver": deliver,
                 "native_options": native_options,
@@ -334,6 +338,45 @@ class Profiler:
         self._execution.cycle_count += 1
         self._delivery.close(self._steps)
         self._faults.raise_if_strict()
+
+    def add_hints(self, hints: Iterable[str]) -> None:
+        """Write down what would make the result better, in words."""
+        for hint in hints:
+            self._delivery.hint(hint)
+        self._delivery.close(self._steps)
+
+    def recount(self, ends: Sequence[int], *, keep: int = 0) -> None:
+        """Replace what counted as steps so far, for launchers that find out late what a step is.
+
+        Recorded steps among those replaced are thrown away, and the schedule begins anew; else it goes on.
+
+        Args:
+            ends: When each step ended that counts instead, in nanoseconds since the Unix epoch.
+            keep: How many of the first steps stay as they are.
+        """
+        with self._lock:
+            index = min(len(ends), self._plan.idle_from(0))
+            if self._slot.phase is Phase.RECORD or (self._execution.recorded and not keep):
+                self._slot = OUTSIDE
+                forget = self._execution.discard if keep else self._execution.forget
+                forget()
+            else:
+                index = max(index, self.current_step - self._origin + bool(ends))
+            self._steps.recount(ends, keep=keep)
+            self._origin, self._idle_until = len(self._steps) - index, 0
+            self._go_to(self._slot_of(len(self._steps)))
+            self._raise_if_strict()
+
+    def annotate_step(self, attributes: Mapping[str, Any]) -> None:
+        """Add attributes to the event of the current step, if it is being recorded."""
+        if self._slot.phase is Phase.RECORD:
+            self._execution.annotate_step(attributes)
+
+    def begin_step(self) -> None:
+        """Have the current step begin now, for launchers: what came before belongs to no step."""
+        if self._slot.phase is Phase.RECORD:
+            self._execution.settle()
+        self._steps.begin(self._clock(), self._slot.phase)
 
     def mark_phase(self, phase: Phase) -> None:
         """Have step times tell another phase than planned from the current step on: for launchers that record, too."""

@@ -125,6 +125,10 @@ class HookRole(Enum):
     """Ends no step, but announces that the surest signal will come: an optimizer was made."""
     PROFILER_WANTED = "profiler wanted"
     """Ends no step: the program itself is about to use the native profiler, which must then be free."""
+    EVALUATION_BEGIN = "evaluation begin"
+    """Ends no step: a trainer begins to validate, between two training steps or outside any training."""
+    EVALUATION_END = "evaluation end"
+    """Ends no step: the training step that follows, if any, begins here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +148,8 @@ class StepHook:
     """False for signals of evaluation, which end steps only if no training signal ever came."""
     costly: bool = False
     """True where hooking slows the program: undone as soon as a better signal has fired."""
+    of_model: bool = True
+    """False where other code than a model or an optimizer sends it, such as a loader of data."""
 
 
 class ApiTracer(Protocol):

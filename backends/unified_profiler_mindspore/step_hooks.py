@@ -142,6 +142,11 @@ def _after_evaluation_step(module: ModuleType, report: Report) -> Undo:
     return _after_callbacks(module.CallbackManager, "on_eval_step_end", report)
 
 
+def _at_evaluation(moment: str) -> Callable[[ModuleType, Report], Undo]:
+    """Make the hook of the beginning or end of `Model.eval`, the evaluation in a `Model.fit` included."""
+    return lambda module, report: _after_callbacks(module.CallbackManager, f"on_eval_{moment}", report)
+
+
 def _after_callbacks(owner: Any, name: str, report: Report) -> Undo:
     original = vars(owner)[name]
 
@@ -344,6 +349,10 @@ STEP_HOOKS: tuple[StepHook, ...] = (
     ),
     StepHook(signal="model", rank=-1, module=_CALLBACKS, install=_after_training_step),
     StepHook(signal="model", rank=-1, module=_CALLBACKS, install=_after_evaluation_step, training=False),
+    *(
+        StepHook(signal="evaluation", role=role, module=_CALLBACKS, install=_at_evaluation(moment))
+        for moment, role in (("begin", HookRole.EVALUATION_BEGIN), ("end", HookRole.EVALUATION_END))
+    ),
     *(
         StepHook(signal="optimizer", rank=0, module=module, install=_listener(place, OPTIMIZER))
         for module, place in {**_OPTIMIZERS, "mindspore.nn.cell": _CELLS, **_GRAPHS}.items()

@@ -19,7 +19,12 @@ from unified_profiler_tensorflow.step_hooks_functions import (
     after_optimizer,
     optimizer_made,
 )
-from unified_profiler_tensorflow.step_hooks_keras import after_evaluation_batch, after_layer, after_train_batch
+from unified_profiler_tensorflow.step_hooks_keras import (
+    after_evaluation_batch,
+    after_layer,
+    after_train_batch,
+    at_evaluation,
+)
 from unified_profiler_tensorflow.step_hooks_patching import Report, Trains, Undo
 from unified_profiler_tensorflow.step_hooks_sessions import after_run
 
@@ -66,6 +71,11 @@ STEP_HOOKS: tuple[StepHook, ...] = (
     *(
         StepHook(signal="keras", rank=TRAINER_RANK, module=name, install=after_evaluation_batch, training=False)
         for name in _KERAS
+    ),
+    *(
+        StepHook(signal="evaluation", role=role, module=name, install=at_evaluation(moment))
+        for name in _KERAS
+        for moment, role in (("begin", HookRole.EVALUATION_BEGIN), ("end", HookRole.EVALUATION_END))
     ),
     *(StepHook(signal="optimizer", rank=0, module=name, install=after_optimizer) for name in OPTIMIZERS),
     *(

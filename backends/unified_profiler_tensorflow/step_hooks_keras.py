@@ -24,6 +24,16 @@ def after_evaluation_batch(module: ModuleType, report: Report) -> Undo:
     return _after_batch(module.CallbackList, report, "test", "predict")
 
 
+def at_evaluation(moment: str) -> Callable[[ModuleType, Report], Undo]:
+    """Make the hook of the beginning or end of `evaluate`, the validation in a `fit` included."""
+
+    def install(module: ModuleType, report: Report) -> Undo:
+        name = f"on_test_{moment}"
+        return replace(module.CallbackList, name, _ending(vars(module.CallbackList)[name], report, Inside()))
+
+    return install
+
+
 def _after_batch(owner: Any, report: Report, *modes: str) -> Undo:
     """Wrap the list of callbacks rather than add a callback, which would change how Keras calls the user's own."""
     inside = Inside()

@@ -10,6 +10,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
@@ -24,6 +25,19 @@ class _Inside(threading.local):
     """Whether this thread is inside a hooked call already."""
 
     now = False
+
+
+_fetch = _Inside()
+"""Set while a DataLoader makes a batch on this thread: modules called there transform data, they make no steps."""
+
+
+class _Updates(threading.local):
+    """How many optimizer steps ended on this thread."""
+
+    count = 0
+
+
+_updates = _Updates()
 
 
 def _replace(owner: Any, name: str, replacement: Callable[..., Any]) -> Undo:
@@ -49,6 +63,7 @@ def _after_optimizer_step(module: ModuleType, report: Report) -> Undo:
     original = torch.autograd.backward
 
     def ended(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        _updates.count += 1
         if not _is_outermost(sys._getframe(1), module.__file__):
             return
         if torch._C._current_graph_task_id() != _NO_BACKWARD:
@@ -129,7 +144,8 @@ def _after_backward(module: ModuleType, report: Report) -> Undo:
             result = original(*args, **kwargs)
         finally:
             inside.now = False
-        report(_call_site(sys._getframe(1)))
+        if not _fetch.now:
+            report(_call_site(sys._getframe(1)))
         return result
 
     backward._torchdynamo_disable = True  # type: ignore[attr-defined]
@@ -166,64 +182,103 @@ def _before_next_batch(module: ModuleType, report: Report) -> Undo:
     def __next__(self: Any) -> Any:  # noqa: N807
         if self._num_yielded:
             report(id(self._index_sampler))  # of the loader: the iterator is another one in each epoch
-        return original(self)
+        outer, _fetch.now = _fetch.now, True
+        try:
+            return original(self)
+        finally:
+            _fetch.now = outer
 
     __next__._torchdynamo_disable = True  # type: ignore[attr-defined]
     return _replace(owner, "__next__", __next__)
 
 
-def _after_training_forward(module: ModuleType, report: Report) -> Undo:
-    return _after_forward(module.Module, report, training=True)
+class _Call(Enum):
+    """What the outermost call of a module is, as far as the module shows."""
+
+    TRAINING = "training"
+    EVALUATION = "evaluation"
+    WITHOUT_PARAMETERS = "without parameters"
+    """A transform of data, a loss, or a model that learns nothing: its mode means nothing either."""
+
+    @classmethod
+    def of(cls, module: Any) -> _Call:
+        """Classify a module."""
+        if next(module.parameters(), None) is None:
+            return cls.WITHOUT_PARAMETERS
+        return cls.TRAINING if module.training else cls.EVALUATION
 
 
-def _after_evaluation_forward(module: ModuleType, report: Report) -> Undo:
-    return _after_forward(module.Module, report, training=False)
+def _after_forward(kind: _Call) -> Callable[[ModuleType, Report], Undo]:
+    """Make the hook of one kind of outermost calls of modules; all kinds share one wrapper."""
 
+    def install(module: ModuleType, report: Report) -> Undo:
+        owner = module.Module
+        if not hasattr(owner.__call__, _LISTENERS):
+            _wrap_call(owner)
+        wrapper = owner.__call__
+        listeners: dict[_Call, Report] = getattr(wrapper, _LISTENERS)
+        listeners[kind] = report
 
-def _after_forward(owner: Any, report: Report, *, training: bool) -> Undo:
-    """Listen to outermost calls of modules in one of the two modes; both modes share one wrapper."""
-    listeners: dict[bool, Report] | None = getattr(owner.__call__, _LISTENERS, None)
-    if listeners is None:
-        listeners = {}
-        restore = _wrap_call(owner, listeners)
-        setattr(owner.__call__, _LISTENERS, listeners)
-        setattr(owner.__call__, _RESTORE, restore)
-    wrapper = owner.__call__
-    listeners[training] = report
+        def undo() -> None:
+            listeners.pop(kind, None)
+            if not listeners:
+                getattr(wrapper, _RESTORE)()
 
-    def undo() -> None:
-        listeners.pop(training, None)
-        if not listeners:
-            getattr(wrapper, _RESTORE)()
+        return undo
 
-    return undo
+    return install
 
 
 _LISTENERS, _RESTORE = "_step_listeners", "_step_restore"
 
 
-def _wrap_call(owner: Any, listeners: dict[bool, Report]) -> Undo:
+def _wrap_call(owner: Any) -> None:
     """Wrap `Module.__call__`: global forward hooks cost ten times as much, and torch.compile would trace them."""
     import torch
 
     original = owner.__call__
+    listeners: dict[_Call, Report] = {}
     inside = _Inside()
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-        if torch.compiler.is_compiling() or inside.now:
+        if torch.compiler.is_compiling() or inside.now or _fetch.now:
             return original(self, *args, **kwargs)
         inside.now = True
         try:
             result = original(self, *args, **kwargs)
         finally:
             inside.now = False
-        report = listeners.get(self.training)
+        report = listeners.get(_Call.of(self))
         if report is not None:
             report(id(self))
         return result
 
-    return _replace(owner, "__call__", __call__)
+    restore = _replace(owner, "__call__", __call__)
+    setattr(owner.__call__, _LISTENERS, listeners)
+    setattr(owner.__call__, _RESTORE, restore)
 
+
+# --- gradient scaling -------------------------------------------------------------------------------------------------
+
+
+def _after_skipped_update(module: ModuleType, report: Report) -> Undo:
+    """Report `GradScaler.step` calls that leave the optimizer out, since gradients overflowed."""
+    owner = module.GradScaler
+    original = owner.step
+
+    @functools.wraps(original)
+    def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        before = _updates.count
+        result = original(self, optimizer, *args, **kwargs)
+        if _updates.count == before:
+            report(id(optimizer))
+        return result
+
+    step._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return _replace(owner, "step", step)
+
+
+_MODULES = "torch.nn.modules.module"
 
 STEP_HOOKS: tuple[StepHook, ...] = (
     StepHook(
@@ -239,16 +294,23 @@ STEP_HOOKS: tuple[StepHook, ...] = (
         install=_optimizer_made,
     ),
     StepHook(signal="optimizer", rank=0, module="torch.optim.optimizer", install=_after_optimizer_step),
+    StepHook(signal="optimizer", rank=0, module="torch.amp.grad_scaler", install=_after_skipped_update),
     StepHook(signal="backward", rank=1, module="torch.autograd", install=_after_backward),
-    StepHook(signal="dataloader", rank=2, module="torch.utils.data.dataloader", install=_before_next_batch),
-    StepHook(signal="forward", rank=3, module="torch.nn.modules.module", install=_after_training_forward, costly=True),
+    StepHook(
+        signal="dataloader", rank=2, module="torch.utils.data.dataloader", install=_before_next_batch, of_model=False
+    ),
+    StepHook(signal="forward", rank=3, module=_MODULES, install=_after_forward(_Call.TRAINING), costly=True),
+    StepHook(
+        signal="forward", rank=3, module=_MODULES, install=_after_forward(_Call.EVALUATION), training=False, costly=True
+    ),
     StepHook(
         signal="forward",
-        rank=3,
-        module="torch.nn.modules.module",
-        install=_after_evaluation_forward,
+        rank=4,
+        module=_MODULES,
+        install=_after_forward(_Call.WITHOUT_PARAMETERS),
         training=False,
         costly=True,
+        of_model=False,
     ),
 )
 """In the order in which torch's signals can be trusted."""

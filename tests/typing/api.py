@@ -36,6 +36,7 @@ with up.Profiler(
     operators=True,
     hardware_hz=20,
     keep_native=False,
+    max_events=1_000_000,
     record_command=False,
     deliver="deferred",
     native_options={"torch": {"acc_events": True}},

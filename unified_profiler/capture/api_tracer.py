@@ -129,16 +129,29 @@ class FrameworkTracer:
             self.undo_at_end(code_swap.watch_function(function, lambda original: self.timed(original, name)))
 
     def method(self, function: FunctionType, name_of: Callable[[Any], str]) -> None:
-        """Trace a method written in Python whose calls are named after their object."""
+        """Trace a method written in Python whose calls are named after their object.
+
+        What a subclass calls of its parent's method, for the same object and under the same name, is part of the call.
+        """
+        local = self._local
 
         def watch(original: Callable[..., Any]) -> Invoke:
-            invokes: dict[type, Invoke] = {}
+            invokes: dict[type, tuple[Invoke, str]] = {}
 
             def call(args: tuple[Any, ...], kwargs: Any) -> Any:
-                invoke = invokes.get(type(args[0]))
-                if invoke is None:
-                    invoke = invokes[type(args[0])] = self.timed(original, name_of(args[0]), further=1)
-                return invoke(args, kwargs)
+                kind, under_way = type(args[0]), local.calls.methods
+                if kind not in invokes:
+                    name = name_of(args[0])
+                    invokes[kind] = self.timed(original, name, further=1), name
+                invoke, name = invokes[kind]
+                key = id(args[0]), name
+                if key in under_way:
+                    return original(*args, **kwargs) if kwargs else original(*args)
+                under_way.add(key)
+                try:
+                    return invoke(args, kwargs)
+                finally:
+                    under_way.discard(key)
 
             return call
 

@@ -88,13 +88,15 @@ class _Packed:
 class ThreadCalls:
     """The calls of one thread."""
 
-    __slots__ = ("block", "modules", "name", "open", "packed", "tid")
+    __slots__ = ("block", "methods", "modules", "name", "open", "packed", "tid")
 
     def __init__(self) -> None:
         self.tid = threading.get_native_id()
         self.name = storable(threading.current_thread().name)
         self.open: list[tuple[Any, ...]] = []
         """Calls under way, the outermost first: `Open`, or the first fields of it."""
+        self.methods: set[tuple[int, str]] = set()
+        """Object and name of each method call under way that is named after its object."""
         self.modules: list[tuple[Any, str]] = []
         """Modules under way, for whoever finds out their paths."""
         self.block = Block()

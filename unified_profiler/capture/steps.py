@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,19 @@ class StepLog:
             return
         self._begun.append(step)
         self._begins.append((now_ns, phase))
+
+    def recount(self, ends: Sequence[int], *, keep: int) -> None:
+        """Replace all steps but the first few by steps that ended at the given moments.
+
+        They count as idle if all that they replace were, else as warm-up, since something ran in some of them.
+        """
+        start = self.start_of(keep)
+        place = max(bisect_left(self._begun, keep + 1) - 1, 0)
+        idle = all(phase is Phase.IDLE for _, phase in self._begins[place:])
+        place = bisect_left(self._begun, keep)
+        del self.ends[keep:], self._begun[place:], self._begins[place:]
+        self.begin(start, Phase.IDLE if idle else Phase.WARMUP)
+        self.ends.extend(ends)
 
     def start_of(self, step: int) -> int:
         """Return when a step began, finished or current."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from unified_profiler.capture.regions import Span
 from unified_profiler.model.nesting import of_kind
+from unified_profiler.model.plain import json_text
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
 
 
@@ -23,6 +25,7 @@ class Step:
     end_ns: int
     finished: bool = True
     """False for the step in which recording ended without a call of `step()`."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +77,8 @@ class Window:
         return self if max(begun, default=0) >= self.steps[-1].start_ns else replace(self, steps=self.steps[:-1])
 
     def _step_span(self, step: Step) -> Span:
-        attributes = None if step.finished else '{"finished":false}'
+        contents = {**step.attributes, **({} if step.finished else {"finished": False})}
+        attributes = json_text(contents) if contents else None
         return Span(f"step {step.number}", step.start_ns, step.end_ns, self.tid, self.thread, attributes)
 
 

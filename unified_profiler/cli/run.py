@@ -53,7 +53,9 @@ def run(
     warmup: Annotated[
         int | None, typer.Option(min=0, help="Steps recorded and thrown away.", show_default="1", **_SCHEDULE)
     ] = None,
-    active: Annotated[int | None, typer.Option(min=1, help="Steps to record.", show_default="3", **_SCHEDULE)] = None,
+    active: Annotated[
+        int | None, typer.Option(min=1, help="Steps to record.", show_default="3, or 20 for ranks", **_SCHEDULE)
+    ] = None,
     repeat: Annotated[
         int | None, typer.Option(min=0, help="How many such windows; 0 until the end.", show_default="1", **_SCHEDULE)
     ] = None,
@@ -72,8 +74,8 @@ def run(
         float | None,
         typer.Option(
             min=0,
-            help="Seconds recorded at most from the import of the framework on, used only if the script ends before "
-            "the first step was recorded; 0 for never.",
+            help="Seconds recorded at most from the import of the framework to the end of the first step, imports not "
+            "counted; used only if the script ends before a step was recorded; 0 for never.",
             show_default="10",
             **_SCHEDULE,
         ),
@@ -106,6 +108,16 @@ def run(
         ),
     ] = None,
     keep_native: Annotated[bool | None, typer.Option(help="Keep the native profilers' own files.", **_RECORD)] = None,
+    max_events: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Most operators, kernels and calls of a window: its last steps are left out if there are more; 0 for "
+            "any number.",
+            show_default="1000000",
+            **_RECORD,
+        ),
+    ] = None,
     record_command: Annotated[
         bool | None, typer.Option(help="The command line, with the secrets in it masked.", **_RECORD)
     ] = None,
@@ -123,6 +135,7 @@ def run(
     table: Annotated[bool, typer.Option(help="Print the table of operators, and of API calls.", **_OUTPUT)] = True,
     row_limit: Annotated[int, typer.Option(min=0, help="Most rows of it; 0 for all.", **_OUTPUT)] = 20,
     sort_by: Annotated[str | None, typer.Option(help="A column, or one of torch's sort keys.", **_OUTPUT)] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="How the ends of steps were found.", **_OUTPUT)] = False,
 ) -> None:
     """Run a script under the profiler, without any change to it, and print where its time went.
 
@@ -160,6 +173,7 @@ def run(
         "api": {"inside": True} if api_inside else api,
         "hardware_hz": hardware_hz,
         "keep_native": keep_native,
+        "max_events": max_events,
         "record_command": record_command,
         "deliver": None if deliver is None else deliver.value,
         "strict": strict,
@@ -171,7 +185,7 @@ def run(
         profiler={name: value for name, value in given.items() if value is not None},
     )
     outcome = launch(program, options)
-    _report(outcome, table=table, row_limit=row_limit, sort_by=sort_by)
+    _report(outcome, table=table, row_limit=row_limit, sort_by=sort_by, verbose=verbose)
     raise typer.Exit(1 if outcome.error is not None and not outcome.exit_code else outcome.exit_code)
 
 
@@ -179,10 +193,10 @@ def _schedule(**given: int | None) -> Schedule | None:
     """Return the schedule of the options; None if there are none, so that the settings' own counts."""
     from dataclasses import replace
 
-    from unified_profiler.launch.launcher import DEFAULT_SCHEDULE
+    from unified_profiler.launch.launcher import default_schedule
 
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    return replace(DEFAULT_SCHEDULE, **changes) if changes else None
+    return replace(default_schedule(), **changes) if changes else None
 
 
 def _program(ctx: typer.Context, command: list[str], module: str | None) -> Program:
@@ -219,9 +233,9 @@ def _no_script(ctx: typer.Context, name: str) -> str:
     return f"There is no option {name!r}.{did_you_mean(name, options)}"
 
 
-def _report(outcome: Outcome, *, table: bool, row_limit: int, sort_by: str | None) -> None:
+def _report(outcome: Outcome, *, table: bool, row_limit: int, sort_by: str | None, verbose: bool) -> None:
     """Print the table on stdout and all the rest on stderr."""
-    lines = list(_lines(outcome))
+    lines = list(_lines(outcome, verbose=verbose))
     if table and outcome.run is not None and outcome.run.traces and outcome.run.ranks[:1] == [0]:  # one of all ranks
         try:
             for result in _tables(outcome.run, row_limit=row_limit, sort_by=sort_by):
@@ -258,11 +272,13 @@ def _print(text: str, stream: TextIO | None) -> None:
         print(text, file=stream, flush=True)
 
 
-def _lines(outcome: Outcome) -> Iterator[str]:
+def _lines(outcome: Outcome, *, verbose: bool) -> Iterator[str]:
     if outcome.run is None:
         return
     yield f"run written to {outcome.run.path}" if outcome.run.path else "nothing was written"
     yield _steps_line(outcome)
+    if verbose and outcome.signal is not None:
+        yield from outcome.signal.switches
     if not any(trace.info.frameworks for trace in outcome.run.traces):
         yield "no operators were recorded: the script imported no framework that has a backend, see `doctor`"
     yield from (f"hint: {hint}" for hint in outcome.hints)
@@ -278,5 +294,4 @@ def _steps_line(outcome: Outcome) -> str:
         return "no end of a step was seen"
     signal = outcome.signal
     sources = f" ({signal.sources} of them, one counts)" if signal.sources > 1 else ""
-    notes = "".join(f"; {note}" for note in signal.switches)
-    return f"{outcome.steps} steps, told by {signal.name}{sources}{notes}"
+    return f"{outcome.steps} steps, each ended by {signal.name}{sources}"

@@ -1,21 +1,21 @@
 """Which of the signals that a framework sends ends a step: pure rules, no hooks and no profiler.
 
-Signals are ranked; a better one that fires replaces a worse one, and worse ones wait a while for it. Among the objects
-that send the chosen signal one is the anchor, and only it ends steps.
+Signals have priorities; a surer one that fires replaces a less sure one, and less sure ones wait a while for it. Among
+the objects that send the chosen signal one is the anchor, and only it ends steps. Whenever it turns out that steps were
+counted by the wrong signal or the wrong anchor, they are counted anew (`Recount`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from unified_profiler.launch.anchor import Anchor, Recount
 from unified_profiler.model.records import StepSignal
 
 HOLD_BACK = 4
 """Fires that a signal other than the surest waits for a better one."""
 HOLD_BACK_EXPECTING = 64
 """The same once something announced that the surest signal is to be expected: an optimizer was made."""
-_MOST_SOURCES = 10_000
-"""Sources are remembered up to this number: a script that makes a new model in each step must not fill the memory."""
 _MOST_NOTES = 20
 
 
@@ -26,6 +26,7 @@ class Signal:
     name: str
     rank: int
     training: bool = True
+    of_model: bool = True
 
     @property
     def order(self) -> tuple[bool, int]:
@@ -43,58 +44,12 @@ class Signal:
         return self.training and self.rank <= 0
 
 
-@dataclass
-class Anchor:
-    """Decides, among the sources of one signal, which one ends steps.
-
-    In the first round each new source takes over, so that the last optimizer of a step ends it. Once the anchor has
-    repeated it is fixed; another source that fires twice while it is silent takes over.
-    """
-
-    source: int | None = None
-    fixed: bool = False
-    takeovers: int = 0
-    sources: set[int] = field(default_factory=set)
-    _since_anchor: set[int] = field(default_factory=set)
-
-    def ends_step(self, source: int) -> bool:
-        """Take one fire of a source; say whether it ends a step."""
-        new = source not in self.sources
-        if len(self.sources) < _MOST_SOURCES:
-            self.sources.add(source)
-        if source == self.source:
-            self.fixed = True
-            self._since_anchor.clear()
-            return True
-        if not self.fixed:
-            return self._in_first_round(source, new=new)
-        return self._while_fixed(source)
-
-    def _in_first_round(self, source: int, *, new: bool) -> bool:
-        if not new:
-            return False
-        first = self.source is None
-        self.source = source
-        return first
-
-    def _while_fixed(self, source: int) -> bool:
-        if source not in self._since_anchor:
-            if len(self._since_anchor) < _MOST_SOURCES:
-                self._since_anchor.add(source)
-            return False
-        self.source = source
-        self.takeovers += 1
-        self._since_anchor.clear()
-        return True
-
-
 class Detector:
-    """Takes the fires of all signals and says which of them end a step.
+    """Decides which fires of all signals end a step.
 
     Attributes:
         chosen: The signal that ends steps now, or would if it were not held back.
-        steps: Steps found so far, those included that passed while the signal was held back.
-        held: How many of them passed while the signal was held back: they were not told apart.
+        steps: Steps counted so far.
         revision: Goes up whenever `result()` changes.
     """
 
@@ -102,77 +57,94 @@ class Detector:
         """Make a detector; without hold back every signal ends steps from its first fire on."""
         self.chosen: Signal | None = None
         self.steps = 0
-        self.held = 0
         self.revision = 0
         self._patience = HOLD_BACK if hold_back else 1
         self._expecting = False
         self._released = False
-        self._waiting = 0
+        self._replaces = False
+        self._keeps = False
+        self._held: list[int] = []
         self._anchor = Anchor()
-        self._switches: list[str] = []
+        self._history: list[str] = []
 
     def expect_better(self) -> None:
         """Take the announcement that the surest signal is to be expected."""
         self._expecting = True
 
-    def feed(self, signal: Signal, source: int) -> bool:
-        """Take one fire of a signal from a source; say whether it ends a step."""
+    def feed(self, signal: Signal, source: int, now_ns: int = 0) -> bool | Recount:
+        """Take one fire of a signal from a source.
+
+        Returns:
+            True if it ends a step, False if not, or how the steps so far are to be counted instead.
+        """
+        forget = False
         if self.chosen is None or signal.order < self.chosen.order:
-            counted = self._released
-            self._choose(signal)
-            if counted:  # the signal that gave way has already ended this step
-                self._anchor.ends_step(source)
-                return False
+            forget = self._choose(signal)
         if signal != self.chosen:
             return False
-        sources, takeovers = len(self._anchor.sources), self._anchor.takeovers
-        ends = self._anchor.ends_step(source)
-        if self._anchor.takeovers > takeovers and self.steps:
-            self._note(f"after step {self.steps}: another source of {signal.label} took over")
+        sources = len(self._anchor.sources)
+        ended = self._anchor.feed(source, now_ns)
         self.revision += len(self._anchor.sources) - sources
-        return ends and self._count(signal)
+        if self._released:
+            return self._count(ended)
+        return self._hold(ended, now_ns) or (forget and Recount(keep=False))
 
     def result(self) -> StepSignal | None:
         """Return what is to be written down about the signal; None if none ever ended a step."""
         if self.chosen is None or not self._released:
             return None
-        return StepSignal(
-            name=self.chosen.name, sources=len(self._anchor.sources), switches=(*self._held_note(), *self._switches)
-        )
+        return StepSignal(name=self.chosen.name, sources=len(self._anchor.sources), switches=tuple(self._history))
 
-    def _choose(self, signal: Signal) -> None:
-        if self._released and self.chosen is not None:
-            self._note(f"after step {self.steps}: {self.chosen.label} gave way to {signal.label}")
+    def _choose(self, signal: Signal) -> bool:
+        """Take a surer signal; return whether steps were counted by another one, which are void now.
+
+        Steps stay that the surest kind of signal has ended again and again: a loop that came before a trainer's.
+        """
+        before, counted = self.chosen, self._released
+        self._keeps = counted and before is not None and before.surest and self._anchor.fixed
+        if before is not None and (counted or self._replaces):
+            anew = "" if self._keeps else ", steps count anew"
+            self._note(f"after step {self.steps}: {before.label} gave way to {signal.label}{anew}")
         self.chosen = signal
         self._anchor = Anchor()
-        self._waiting = 0
+        if self._keeps:
+            return False
+        self._held = []
+        self._replaces = self._replaces or counted
+        self._released = False
+        self.steps = 0
+        return counted
 
-    def _count(self, signal: Signal) -> bool:
-        """Count one end of a step; hold it back while something better may come."""
-        if self._released or signal.surest:
-            self.revision += not self._released
-            self._released = True
-            self.steps += 1
-            return True
-        self._waiting += 1
-        if self._waiting < self._needed():
+    def _hold(self, ended: bool | Recount, now_ns: int) -> bool | Recount:
+        """Collect ends of steps while something better may come."""
+        if isinstance(ended, Recount):
+            self._held = [*(self._held if ended.keep else ()), *ended.ends]
+        elif ended:
+            self._held.append(now_ns)
+        if not ended or len(self._held) < self._needed():
             return False
         self._released = True
         self.revision += 1
-        self.steps, self.held = self._waiting, self._waiting
-        return True
+        self.steps = len(self._held)
+        if self.steps == 1 and not self._replaces:
+            return True
+        return Recount(keep=False, ends=tuple(self._held))
+
+    def _count(self, ended: bool | Recount) -> bool | Recount:
+        if not isinstance(ended, Recount) or (self._keeps and not ended.keep):
+            self.steps += bool(ended)
+            return bool(ended)
+        if ended.keep and self.chosen is not None:
+            self._note(f"after step {self.steps}: another source of {self.chosen.label} took over")
+        self.steps = len(ended.ends) + (self.steps if ended.keep else 0)
+        return ended
 
     def _needed(self) -> int:
-        if self._patience == 1:
+        if self._patience == 1 or (self.chosen is not None and self.chosen.surest):
             return 1
         return HOLD_BACK_EXPECTING if self._expecting else self._patience
 
-    def _held_note(self) -> tuple[str, ...]:
-        if self.held <= 1:
-            return ()
-        return (f"the first {self.held} steps count as one: a surer signal was waited for",)
-
     def _note(self, text: str) -> None:
-        if len(self._switches) < _MOST_NOTES:
-            self._switches.append(text)
+        if len(self._history) < _MOST_NOTES:
+            self._history.append(text)
             self.revision += 1

@@ -8,21 +8,26 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
 from unified_profiler import registry
+from unified_profiler.capture.job import this_job
 from unified_profiler.config import resolve
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.keywords import did_you_mean
+from unified_profiler.launch.anchor import Recount
+from unified_profiler.launch.children import Children
 from unified_profiler.launch.interruption import TERMINATED, Interruption
+from unified_profiler.launch.opening import LEAN, OpeningWindow, record_always
 from unified_profiler.launch.post_import import ImportWatch
 from unified_profiler.launch.program import Program
+from unified_profiler.launch.step_contents import uneven_steps
 from unified_profiler.launch.step_finder import AUTO, NONE, StepFinder
-from unified_profiler.launch.windows import OpeningWindow, Windows, record_always
+from unified_profiler.launch.windows import Windows
 from unified_profiler.model.records import Failure, StepSignal
 from unified_profiler.model.run import Run
 from unified_profiler.profiler import Profiler
@@ -31,8 +36,12 @@ from unified_profiler.spi import Backend, HookRole
 
 DEFAULT_SCHEDULE = Schedule(wait=1, warmup=1, active=3, repeat=1)
 """One short window near the beginning. The first steps teach which object ends a step, so they are not recorded."""
+RANK_STEPS = 20
+"""Steps recorded instead where a launcher started several ranks: to name a slow one takes that many."""
 DEFAULT_OUTPUT = Path("profile")
 OPENING_SECONDS = 10.0
+MAX_EVENTS = 1_000_000
+"""What takes about a minute to be turned into a trace; steps with loops inside, as those of LBFGS, have that many."""
 
 _GAVE_WAY = (
     "The script uses a native profiler itself, so recording ended where that began. "
@@ -89,8 +98,12 @@ def launch(program: Program, options: LaunchOptions) -> Outcome:
         FrameworkNotInstalledError: A backend was named whose framework is not there.
     """
     settings = resolve({})
-    plan = options.schedule or settings.schedule or DEFAULT_SCHEDULE
-    keywords = {"output_dir": settings.output_dir or DEFAULT_OUTPUT, **options.profiler}
+    plan = options.schedule or settings.schedule or default_schedule()
+    keywords = {
+        "output_dir": settings.output_dir or DEFAULT_OUTPUT,
+        "max_events": MAX_EVENTS if settings.max_events is None else settings.max_events,
+        **options.profiler,
+    }
     profiler = Profiler(schedule=plan, **keywords)
     _check_signal(options.step_signal)
     if not profiler.level:
@@ -99,10 +112,16 @@ def launch(program: Program, options: LaunchOptions) -> Outcome:
         return _Launch(options, plan, profiler, interruption).run(program, imports)
 
 
+def default_schedule() -> Schedule:
+    """Return which steps are recorded if nothing is asked for: more of them where ranks can be compared."""
+    return replace(DEFAULT_SCHEDULE, active=RANK_STEPS) if this_job().world_size > 1 else DEFAULT_SCHEDULE
+
+
 class _Launch:
     def __init__(self, options: LaunchOptions, plan: Schedule, profiler: Profiler, interruption: Interruption) -> None:
         self._profiler = profiler
         self._interruption = interruption
+        self._children = Children()
         self._process = os.getpid()
         self._opening = OpeningWindow(
             lambda folder: _opening_profiler(options, folder),
@@ -110,11 +129,17 @@ class _Launch:
             interruption=interruption,
         )
         self._windows = Windows(profiler, plan, self._opening)
+        roles = {
+            HookRole.PROFILER_WANTED: self._give_way,
+            HookRole.EVALUATION_BEGIN: self._windows.begin_evaluation,
+            HookRole.EVALUATION_END: self._end_evaluation,
+        }
         self._finder = StepFinder(
-            on_step=self._step, on_conflict=self._give_way, interruption=interruption, wanted=options.step_signal
+            on_step=self._step, on_role=roles, interruption=interruption, wanted=options.step_signal
         )
         self._revision = -1
         self._error: Exception | None = None
+        self._own_hints: tuple[str, ...] = ()
         self._stood_in = False
         self._gave_way = False
 
@@ -123,7 +148,8 @@ class _Launch:
         for backend in _backends(self._profiler):
             self._finder.watch(backend.step_hooks(), imports)
             imports.when_imported(backend.framework, self._framework_imported)
-        code = program.run()
+        with self._children.watched(imports):
+            code = program.run()
         if os.getpid() != self._process:
             _leave_child(code)
         self._finder.close()
@@ -132,11 +158,19 @@ class _Launch:
     def _framework_imported(self, _module: ModuleType) -> None:
         self._finder.call(self._windows.begin)
 
-    def _step(self) -> None:
+    def _step(self, ended: bool | Recount) -> None:
         if self._finder.detector.revision != self._revision:
             self._revision = self._finder.detector.revision
             self._profiler.step_signal = self._finder.detector.result()
-        self._windows.step()
+        self._profiler.annotate_step(self._finder.contents.attributes())
+        if isinstance(ended, Recount):
+            self._windows.recount(ended)
+        else:
+            self._windows.step()
+
+    def _end_evaluation(self) -> None:
+        self._windows.end_evaluation()
+        self._finder.contents.clear()
 
     def _give_way(self) -> None:
         """Leave the native profiler to the script: the results it asked for come first."""
@@ -156,7 +190,7 @@ class _Launch:
             exit_code=code,
             run=run,
             signal=self._profiler.step_signal,
-            steps=self._finder.detector.steps,
+            steps=self._profiler.current_step,
             hints=tuple(self._hints(run)),
             failures=(*self._profiler.failures, *self._opening.failures),
             error=self._finder.error or self._error,
@@ -165,6 +199,8 @@ class _Launch:
     def _finish(self) -> None:
         try:
             self._stood_in = self._windows.finish()
+            self._own_hints = tuple(self._found_hints())
+            self._profiler.add_hints(self._own_hints)
         except Exception as error:  # noqa: BLE001  the program's own exit code and the table come first
             self._error = error
 
@@ -173,7 +209,12 @@ class _Launch:
         if not self._stood_in:  # else the trace that stood in says why, and more to the point
             hints += [manifest.hints for manifest in run.manifests.values()]
             hints += [(_GAVE_WAY,)] if self._gave_way else []
-        yield from dict.fromkeys(chain.from_iterable(hints))
+        yield from dict.fromkeys(chain(*hints, self._own_hints))
+
+    def _found_hints(self) -> Iterable[str]:
+        """Return what is known only now, at the end of the script."""
+        yield from uneven_steps(self._profiler.run)
+        yield from self._children.hints()
         if self._finder.unhooked:
             yield (
                 "This version of the framework has some signals in places that are not known here, so they ended no "
@@ -207,7 +248,14 @@ def _leave_child(code: int) -> NoReturn:
 
 
 def _opening_profiler(options: LaunchOptions, folder: Path) -> Profiler:
-    keywords = {**options.profiler, "output_dir": folder, "keep_native": False, "strict": False}
+    keywords = {
+        "max_events": MAX_EVENTS,
+        **options.profiler,
+        **LEAN,
+        "output_dir": folder,
+        "deliver": "deferred",
+        "strict": False,
+    }
     return Profiler(schedule=record_always, **keywords)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 
+from unified_profiler.launch.anchor import Recount
 from unified_profiler.launch.detector import Detector, Signal
 from unified_profiler.launch.interruption import Interruption
 from unified_profiler.launch.post_import import ImportWatch
+from unified_profiler.launch.step_contents import StepContents
 from unified_profiler.spi import HookRole, Recorder, StepHook
 
 AUTO = "auto"
@@ -29,6 +32,7 @@ class StepFinder:
 
     Attributes:
         detector: The rules and what they found.
+        contents: What was seen in the current step.
         error: What went wrong, if anything did; then no further step is looked for.
         elsewhere: How many signals came from other threads, which are not followed.
         unhooked: Which signals cannot be had from this version of a framework, in words.
@@ -37,25 +41,26 @@ class StepFinder:
     def __init__(
         self,
         *,
-        on_step: Callable[[], None],
-        on_conflict: Callable[[], None],
+        on_step: Callable[[bool | Recount], None],
+        on_role: Mapping[HookRole, Callable[[], None]],
         interruption: Interruption,
         wanted: str = AUTO,
     ) -> None:
         """Make a finder.
 
         Args:
-            on_step: Called at each step's end.
-            on_conflict: Called when the program is about to use the native profiler itself.
+            on_step: Called at each step's end with True, or with how the steps so far are to be counted instead.
+            on_role: What to call for hooks that end no steps.
             interruption: Held back while a signal is dealt with.
             wanted: The only signal to listen to; "auto" for all, "none" for none.
         """
         self.detector = Detector(hold_back=wanted == AUTO)
+        self.contents = StepContents()
         self.error: Exception | None = None
         self.elsewhere = 0
         self.unhooked: list[str] = []
         self._on_step = on_step
-        self._on_conflict = on_conflict
+        self._on_role = on_role
         self._interruption = interruption
         self._wanted = wanted
         self._thread = threading.get_ident()
@@ -79,7 +84,7 @@ class StepFinder:
         self._listening = False
 
     def _installer(self, hook: StepHook) -> Callable[[ModuleType], None]:
-        signal = Signal(name=hook.signal, rank=hook.rank, training=hook.training)
+        signal = Signal(name=hook.signal, rank=hook.rank, training=hook.training, of_model=hook.of_model)
 
         def install(module: ModuleType) -> None:
             if not self._listening:
@@ -116,23 +121,30 @@ class StepFinder:
         if threading.get_ident() != self._thread:
             self.elsewhere += 1
             return
-        if role is HookRole.PROFILER_WANTED:
-            self.call(self._on_conflict)
-        elif role is HookRole.STEPS_EXPECTED:
+        if role is HookRole.STEPS_EXPECTED:
             self.detector.expect_better()
-        else:
+        elif role is HookRole.STEP_END:
             self.call(lambda: self._take(signal, source))
+        elif role in self._on_role:
+            self.call(self._on_role[role])
 
     def _take(self, signal: Signal, source: int) -> None:
         chosen = self.detector.chosen
-        ended = self.detector.feed(signal, source)
+        self.contents.add(signal)
+        ended = self.detector.feed(signal, source, time.time_ns())
         if self.detector.chosen is not chosen:
             self._undo_costly(signal)
         if ended:
-            self._on_step()
+            self._on_step(ended)
+            self.contents.clear()
 
     def _undo_costly(self, chosen: Signal) -> None:
-        """Take away hooks that slow the program and can no longer be chosen."""
+        """Take away hooks that slow the program and can no longer be chosen.
+
+        They stay if the chosen signal does not show whether a model was at work.
+        """
+        if not chosen.of_model:
+            return
         for installed in reversed(self._installed):
             if installed.hook.costly and chosen.order < installed.signal.order:
                 installed.undo()

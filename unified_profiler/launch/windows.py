@@ -1,93 +1,17 @@
-"""What is recorded of a script: the scheduled window, and an opening window in case that one never comes about.
-
-The opening window records from the first import of a framework until the schedule first arms, or for a limited time.
-It is kept only if the script ends before a scheduled step was recorded.
-"""
+"""What is recorded of a script: the scheduled window, and the opening window in case that one never comes about."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
-
-from unified_profiler.launch.interruption import Interruption
-from unified_profiler.model.records import Failure
-from unified_profiler.model.run import Run
+from unified_profiler.launch.anchor import Recount
+from unified_profiler.launch.opening import LEAN, OpeningWindow
 from unified_profiler.model.trace import Trace
 from unified_profiler.profiler import Profiler
-from unified_profiler.readers import read
 from unified_profiler.schedule import Phase, Schedule
 
-OpeningMaker = Callable[[Path], Profiler]
-
-
-def record_always(_step: int) -> Phase:
-    """Be the plan of the opening window, whatever schedule the settings of the user's project hold."""
-    return Phase.RECORD
-
-
-class OpeningWindow:
-    """A profiler of its own, writing to a temporary folder. Start and stop are calls of the main thread."""
-
-    def __init__(self, make: OpeningMaker, *, limit_seconds: float, interruption: Interruption) -> None:
-        self._make = make
-        self._limit_seconds = limit_seconds
-        self._interruption = interruption
-        self._profiler: Profiler | None = None
-        self._running = False
-        self._folder: Path | None = None
-        self._run: Run | None = None
-
-    def start(self) -> None:
-        """Begin to record, for the limited time at most."""
-        if self._limit_seconds <= 0:
-            return
-        self._folder = Path(tempfile.mkdtemp(prefix="unified-profiler-opening-"))
-        self._profiler = self._make(self._folder)
-        self._profiler.start()
-        self._running = True
-        self._interruption.call_later(self._limit_seconds, self.stop)
-
-    def step(self) -> None:
-        """Tell the end of a step."""
-        if self._running and self._profiler is not None:
-            self._profiler.step()
-
-    def stop(self) -> None:
-        """End recording, if it goes on."""
-        self._interruption.cancel()
-        if self._running and self._profiler is not None:
-            self._running = False
-            self._profiler.stop(finish=False)
-
-    @property
-    def running(self) -> bool:
-        """Whether it records."""
-        return self._running
-
-    @property
-    def trace(self) -> Trace | None:
-        """What was recorded; the first look finishes what was set aside, since mostly nobody asks for it."""
-        if self._profiler is None:
-            return None
-        run = self._profiler.run
-        if self._run is None and self._profiler.settings.deliver == "deferred" and run.path is not None:
-            self._run = read(run.path)
-        traces = (self._run or run).traces
-        return traces[0] if traces else None
-
-    @property
-    def failures(self) -> tuple[Failure, ...]:
-        """What went wrong in it."""
-        if self._run is not None:
-            return tuple(failure for manifest in self._run.manifests.values() for failure in manifest.failures)
-        return self._profiler.failures if self._profiler is not None else ()
-
-    def remove(self) -> None:
-        """Remove its files."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+EVALUATION = "evaluation"
+"""The region of what a trainer does between training steps to validate the model."""
+_MOST_RESTARTS = 3
+"""Recordings thrown away at most because another source ends steps: some scripts change it again and again."""
 
 
 class Windows:
@@ -101,6 +25,8 @@ class Windows:
         self._ended = False
         self._why_ended = ""
         self._opening_ran = False
+        self._restarts = 0
+        self._evaluations = 0
 
     def begin(self) -> None:
         """Start both, the first time a framework is there."""
@@ -110,21 +36,52 @@ class Windows:
         self._profiler.start()
         if self._plan.at(0).phase is Phase.IDLE:
             self._opening.start()
-            self._tell_phase()
+            self._mark_phase()
 
     def step(self) -> None:
-        """End a step in whichever window is open."""
+        """End a step in whichever window is open; the opening window ends with its first one."""
         if self._ended:
             return
         self.begin()
-        if self._plan.at(self._profiler.current_step + 1).phase is Phase.IDLE:
-            self._opening.step()
-        else:
-            self._opening.stop()
+        self._opening.end_step()
         self._profiler.step()
-        self._tell_phase()
+        self._mark_phase()
 
-    def _tell_phase(self) -> None:
+    def recount(self, recount: Recount) -> None:
+        """Count steps anew, or add some that ended unnoticed; what was recorded of the wrong steps is thrown away."""
+        if self._ended:
+            return
+        self.begin()
+        if recount.ends:
+            self._opening.end_step()
+        if recount.keep and not self._may_restart():
+            self._profiler.step()
+        else:
+            self._profiler.recount(recount.ends, keep=self._profiler.current_step if recount.keep else 0)
+        self._mark_phase()
+
+    def begin_evaluation(self) -> None:
+        """Begin the span of an evaluation, which may hold another one."""
+        if self._begun and not self._ended:
+            self._evaluations += 1
+            self._profiler.region_begin(EVALUATION)
+
+    def end_evaluation(self) -> None:
+        """End the span; the training step that follows begins now, not where the one before ended."""
+        if self._evaluations and not self._ended:
+            self._evaluations -= 1
+            self._profiler.region_end(EVALUATION)
+            if self._profiler.current_step:
+                self._profiler.begin_step()
+
+    def _may_restart(self) -> bool:
+        """Say whether another recording may be thrown away; where none is under way, nothing is lost."""
+        if self._profiler.phase is not Phase.RECORD:
+            return True
+        self._restarts += 1
+        return self._restarts <= _MOST_RESTARTS
+
+    def _mark_phase(self) -> None:
         """Have steps that the opening window records count as warm-up: they are thrown away, but not unrecorded."""
         if self._opening.running != self._opening_ran:
             self._opening_ran = self._opening.running
@@ -147,31 +104,42 @@ class Windows:
             self.end()
             stand_in = None if self._recorded_a_step() else self._opening.trace
             if stand_in is not None:
-                self._profiler.add_trace(_with_hint(stand_in, self._reason()))
+                self._profiler.add_trace(_with_hint(stand_in, " ".join(self._reasons())))
             return stand_in is not None
         finally:
             self._opening.remove()
 
     def _recorded_a_step(self) -> bool:
-        return bool(self._profiler.traces) and self._profiler.current_step > _first_active(self._plan)
+        steps = self._profiler.run.steps
+        return steps is not None and Phase.RECORD.value in steps.column("phase").to_pylist()
 
-    def _reason(self) -> str:
-        needed, found = _first_active(self._plan) + 1, self._profiler.current_step
-        if self._why_ended:
-            return self._why_ended
+    def _reasons(self) -> list[str]:
+        """Say why this is not the scheduled window, and what is missing in it."""
+        reasons = [self._why_ended or self._why_unscheduled()]
+        if self._opening.limited:
+            reasons.append(
+                f"It ended after {self._opening.limit_seconds:g} s without an end of a step: what the script did later "
+                "is missing. Give a larger --opening-limit."
+            )
+        left_out = [name for name in LEAN if getattr(self._profiler.settings, name)]
+        if left_out:
+            reasons.append(
+                f"It is recorded without {', '.join(left_out)}: give --wait 0 --warmup 0 to record all that from the "
+                "import of the framework on."
+            )
+        return reasons
+
+    def _why_unscheduled(self) -> str:
+        found = self._profiler.current_step
         if not found:
             return (
                 "No end of a step was seen, so this is what was recorded from the import of the framework on. "
                 "Call Profiler.step() in the script, or choose a signal with --step-signal."
             )
         return (
-            f"The script ended after {found} steps, but the schedule records none before step {needed - 1}; so this is "
-            "what was recorded from the import of the framework on. Give a smaller --wait, --warmup or --skip-first."
+            f"The script ended after {found} steps, before one was to be recorded; so this is what was recorded from "
+            "the import of the framework to the end of the first step. Give a smaller --wait, --warmup or --skip-first."
         )
-
-
-def _first_active(plan: Schedule) -> int:
-    return plan.skip_first + plan.warmup + (0 if plan.skip_first_wait else plan.wait)
 
 
 def _with_hint(trace: Trace, hint: str) -> Trace:

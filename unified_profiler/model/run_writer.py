@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from pathlib import Path
 
 from unified_profiler.errors import OutputDirectoryError
@@ -80,6 +81,13 @@ class RunWriter(RankWriter):
         if not rank:
             folders = list(output_dir.glob("*/rank-*"))
             remove_abandoned({*folders, *(folder.parent for folder in folders)})
+
+    def clear(self) -> None:
+        """Remove the cycles and steps written so far: they turned out to be no steps of the program."""
+        for file in (*self.folder.glob("cycle-*.parquet"), self.folder / CYCLES, self.folder / STEPS):
+            file.unlink(missing_ok=True)
+        shutil.rmtree(self.folder / NATIVE, ignore_errors=True)
+        self.steps = StepFile(self.folder / STEPS)
 
     def write_trace(self, trace: Trace) -> Trace:
         """Write a trace and append it to the list of finished cycles.

@@ -89,7 +89,7 @@ def test_a_loop_with_an_optimizer_in_pynative_mode(launch: Launch) -> None:
     assert (ran.signal, ran.manifest.step_count) == (("optimizer", 1), 8)
     assert ran.calls("ApplyMomentum") == dict.fromkeys((2, 3, 4), 4)
     assert "ApplyMomentum" in ran.stdout
-    assert "8 steps, told by optimizer" in ran.stderr
+    assert "8 steps, each ended by optimizer" in ran.stderr
 
 
 def test_api_calls_are_told_once_beside_the_hooks_that_see_steps(launch: Launch) -> None:
@@ -107,11 +107,15 @@ def test_a_model_in_graph_mode_with_the_options_of_the_environment(launch: Launc
         SETUP
         + "ms.set_context(mode=ms.GRAPH_MODE)\nmodel = ms.train.Model(net, loss_fn, momentum(), metrics={'mae'})\n"
     )
-    options = '{"start": true, "activities": ["CPU"], "schedule": {"wait": 3, "warmup": 0, "active": 2, "repeat": 1}}'
+    options = '{"start": true, "activities": ["CPU"], "schedule": {"wait": 7, "warmup": 0, "active": 2, "repeat": 1}}'
     ran = launch(text + "model.fit(2, batches, batches)\n", "--no-table", UNIFIED_PROFILER_OPTIONS=options)
     assert (ran.code, ran.stdout) == (0, "")
     assert (ran.signal, ran.manifest.step_count) == (("model", 1), 16)
-    assert ran.calls("ApplyMomentum") == {3: 4, 4: 4}
+    assert ran.calls("ApplyMomentum") == {7: 4, 8: 4}
+    assert ran.calls("evaluation") == {None: 1}  # between the two
+    names = {name for name in ran.run.traces[0].events["name"].to_pylist() if "MatMul" in name}
+    assert any(ran.calls(name).get(None) for name in names)
+    assert all(ran.calls(name).get(7) == ran.calls(name).get(8) for name in names)
 
 
 def test_a_compiled_step_then_a_traced_one(launch: Launch) -> None:
@@ -127,8 +131,8 @@ def test_a_compiled_step_then_a_traced_one(launch: Launch) -> None:
 def test_inference_waits_for_a_surer_signal_and_then_goes_by_the_cell(launch: Launch) -> None:
     ran = launch(SETUP + "net.set_train(False)\nfor i in range(12): net(x)\n", "--no-table")
     assert ran.signal == ("forward", 1)
-    assert "12 steps, told by forward; the first 4 steps count as one" in ran.stderr
-    assert ran.calls("MatMul") == dict.fromkeys((2, 3, 4), 2)
+    assert "12 steps, each ended by forward" in ran.stderr
+    assert ran.calls("MatMul") == dict.fromkeys((5, 6, 7), 2)
 
 
 def test_a_script_that_profiles_itself_gets_its_own_results(launch: Launch, tmp_path: Path) -> None:

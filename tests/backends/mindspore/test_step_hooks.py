@@ -119,11 +119,11 @@ def test_the_steps_of_a_model_are_told_by_its_callbacks_alone(fires: Fires, mode
     fires.forget()
     model.train(1, batches(), dataset_sink_mode=True)
     model.eval(batches(3))
-    assert fires.counts == {"model": STEPS, "model in evaluation": 3}
+    assert fires.counts == {"model": STEPS, "model in evaluation": 3, "evaluation": 2}  # its beginning and its end
     assert len(fires.sources["model"]) == 1
     fires.forget()
     model.fit(2, batches(), batches(3))
-    assert fires.counts == {"model": 2 * STEPS, "model in evaluation": 2 * 3}
+    assert fires.counts == {"model": 2 * STEPS, "model in evaluation": 2 * 3, "evaluation": 2 * 2}
 
 
 def test_predictions_of_a_model_are_evaluation(fires: Fires, mode: int) -> None:

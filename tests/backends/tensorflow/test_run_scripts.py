@@ -81,7 +81,19 @@ def test_a_keras_training(launch: Launch) -> None:
     assert "MatMul" in ran.stdout
     assert ran.signal == ("keras", 1, 8, ())
     assert ran.steps_with("MatMul") == {2, 3, 4}
-    assert "8 steps, told by keras" in ran.stderr
+    assert "8 steps, each ended by keras" in ran.stderr
+
+
+def test_a_validation_between_epochs_is_a_span_and_no_part_of_a_step(launch: Launch) -> None:
+    ran = launch(KERAS.replace("batch_size=2", "batch_size=4, epochs=2"), "--no-table")
+    assert ran.signal == ("keras", 1, 8, ())
+    events = ran.run.traces[0].events.select(["name", "kind", "step"]).to_pylist()
+    assert [row["step"] for row in events if row["kind"] == "region" and row["name"] == "evaluation"] == [None]
+    multiplied = Counter(row["step"] for row in events if row["name"] == "MatMul")
+    assert multiplied.pop(None) > 0  # in the validation
+    assert "hint" not in ran.stderr
+    assert set(multiplied) == {2, 3, 4}
+    assert len(set(multiplied.values())) == 1
 
 
 def test_every_recorded_step_holds_its_operators_when_native_files_are_kept(launch: Launch) -> None:

@@ -187,7 +187,7 @@ def test_a_loop_before_a_fit_gives_way_to_it(fires: Fires) -> None:
     times(tf.function(Loop().step))
     fit(compiled())
     name, steps, switches = fires.found
-    assert (name, steps) == ("keras", 2 * STEPS - 1)
+    assert (name, steps) == ("keras", 2 * STEPS)
     assert switches == ("after step 6: function gave way to keras",)
 
 

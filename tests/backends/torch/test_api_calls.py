@@ -189,6 +189,26 @@ def test_a_step_of_training_is_what_the_program_called() -> None:
     ]
 
 
+class CallsParent(torch.optim.SGD):  # type: ignore[misc]
+    def step(self, closure: Any = None) -> Any:
+        return super().step(closure)
+
+
+class Inherits(torch.optim.SGD):  # type: ignore[misc]
+    pass
+
+
+@pytest.mark.parametrize("kind", [CallsParent, Inherits])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_step_of_an_optimizer_that_extends_another_is_one_call(
+    kind: type[torch.optim.Optimizer], *, inside: bool
+) -> None:
+    torch.optim.SGD([WITH_GRADIENT], lr=0.1)  # only now does torch wrap the parent's method, too
+    optimizer = kind([WITH_GRADIENT], lr=0.1)
+    names = names_of(lambda: [optimizer.step() for _ in range(20)], inside=inside)
+    assert names.count("torch.optim.Optimizer.step") == 20
+
+
 def test_patterns_choose_what_is_recorded() -> None:
     def work() -> None:
         torch.add(F.relu(X), Y).sum()

@@ -14,6 +14,7 @@ import pytest
 
 from unified_profiler.model.records import Manifest
 from unified_profiler.model.run import Run, read_run
+from unified_profiler.report import summarise
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 SETUP = """
@@ -96,7 +97,7 @@ def test_a_training_loop_with_arguments_and_settings_of_its_own(launch: Launch) 
     assert (ran.signal, ran.manifest.step_count) == (("optimizer", 1), 8)
     assert ran.recorded_steps == [2, 3, 4]
     assert ran.calls("aten::addmm") == 3 * 2
-    assert "8 steps, told by optimizer" in ran.stderr
+    assert "8 steps, each ended by optimizer" in ran.stderr
     assert str(ran.run.path) in ran.stderr
 
 
@@ -173,7 +174,7 @@ def test_a_loop_without_an_optimizer(launch: Launch) -> None:
     )
     ran = launch(text)
     assert ran.signal == ("backward", 1)
-    assert "12 steps, told by backward; the first 4 steps count as one" in ran.stderr
+    assert "12 steps, each ended by backward" in ran.stderr
     assert ran.calls("aten::addmm") == 3 * 2
 
 
@@ -193,7 +194,7 @@ def test_inference_over_a_loader_with_forked_workers(launch: Launch) -> None:
     ran = launch(text)
     assert ran.stdout.startswith("24\n\n")
     assert ran.signal == ("dataloader", 1)
-    assert "12 steps, told by dataloader" in ran.stderr
+    assert "12 steps, each ended by dataloader" in ran.stderr
     assert ran.calls("aten::addmm") == 3 * 2
 
 
@@ -304,7 +305,7 @@ def test_a_child_process_that_runs_on_to_the_end_of_the_script_leaves_the_run_al
 
 def test_each_rank_of_a_job_writes_its_own_files(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
-        SETUP + SGD + "for i in range(6):\n" + STEP + "print('rank', os.environ['RANK'])\n"
+        SETUP + SGD + "for i in range(24):\n" + STEP + "print('rank', os.environ['RANK'])\n"
     )
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "unified_profiler"]
     done = subprocess.run(
@@ -317,4 +318,8 @@ def test_each_rank_of_a_job_writes_its_own_files(tmp_path: Path) -> None:
     run = read_run(path)
     assert run.ranks == [0, 1]
     assert [trace.info.rank for trace in run.traces] == [0, 1]
-    assert [manifest.step_count for manifest in run.manifests.values()] == [6, 6]
+    assert [manifest.step_count for manifest in run.manifests.values()] == [24, 24]
+    verdict = [statement.code for statement in summarise(run).ranks_verdict]
+    assert verdict
+    assert "ranks.too_few" not in verdict
+    assert all(trace.info.last_step == 21 for trace in run.traces)

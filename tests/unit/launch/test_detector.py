@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from unified_profiler.launch.anchor import Recount
 from unified_profiler.launch.detector import HOLD_BACK, HOLD_BACK_EXPECTING, Detector, Signal
 
 TRAINER = Signal(name="keras", rank=-1)
@@ -24,9 +25,24 @@ def detect(fires: Iterable[Fire], *, optimizer_made: bool = False) -> Detector:
     detector = Detector()
     if optimizer_made:
         detector.expect_better()
-    for signal, source in fires:
-        detector.feed(signal, source)
+    for moment, (signal, source) in enumerate(fires):
+        detector.feed(signal, source, moment)
     return detector
+
+
+def stored(fires: Iterable[Fire], *, optimizer_made: bool = False) -> list[int]:
+    """Return the ends of steps that a profiler would store which does what the detector returns."""
+    detector, ends = Detector(), list[int]()
+    if optimizer_made:
+        detector.expect_better()
+    for moment, (signal, source) in enumerate(fires):
+        ended = detector.feed(signal, source, moment)
+        if isinstance(ended, Recount):
+            ends = [*(ends if ended.keep else ()), *ended.ends]
+        elif ended:
+            ends.append(moment)
+    assert detector.steps == len(ends)
+    return ends
 
 
 def wgan(*, generator_first: bool) -> list[Fire]:
@@ -49,8 +65,10 @@ TRAINING: dict[str, tuple[list[Fire], int, int]] = {
     "GAN, 2 optimizers": ([*ITERATION, (OPT, 1), (BWD, 2), (OPT, 2)] * 30, 30, 30),
     "WGAN, generator last": (wgan(generator_first=False), 30, 30),
     "WGAN, generator first": (wgan(generator_first=True), 30, 30),
+    "WGAN, generator in the first step": ([(OPT, 1), (OPT, 2), *[(OPT, 1)] * 4] * 6, 30, 30),
+    "rollouts before each of 4 updates": ([*[(FWD, 1), (FWD, 2)] * 128, *[*ITERATION, (OPT, 1)] * 4] * 4, 16, 16),
     "an optimizer per parameter": ([*ITERATION, (OPT, 1), (OPT, 2), (OPT, 3), (OPT, 4)] * 30, 30, 30),
-    "two phases, two optimizers": ([*[(BWD, 1), (OPT, 1)] * 15, *[(BWD, 1), (OPT, 2)] * 15], 30, 29),
+    "two phases, two optimizers": ([*[(BWD, 1), (OPT, 1)] * 15, *[(BWD, 1), (OPT, 2)] * 15], 30, 30),
 }
 
 
@@ -58,6 +76,7 @@ TRAINING: dict[str, tuple[list[Fire], int, int]] = {
 def test_training_scripts_with_an_optimizer(fires: list[Fire], true: int, found: int) -> None:
     detector = detect(fires, optimizer_made=True)
     assert detector.steps == found <= true
+    assert len(stored(fires, optimizer_made=True)) == found
     result = detector.result()
     assert result is not None
     assert result.name == "optimizer"
@@ -84,14 +103,34 @@ def test_scripts_without_an_optimizer(fires: list[Fire], name: str) -> None:
 
 def test_a_lesser_signal_ends_its_first_step_at_the_fire_that_ends_the_hold_back() -> None:
     detector = Detector()
-    ends = [detector.feed(BWD, 1) for _ in range(HOLD_BACK + 2)]
-    assert ends == [False] * (HOLD_BACK - 1) + [True] * 3
+    ends = [detector.feed(BWD, 1, moment) for moment in range(HOLD_BACK + 2)]
+    assert ends == [*[False] * (HOLD_BACK - 1), Recount(keep=False, ends=(0, 1, 2, 3)), True, True]
 
 
-def test_held_back_steps_are_told_in_words() -> None:
-    result = detect([(BWD, 1)] * 10).result()
-    assert result is not None
-    assert result.switches == (f"the first {HOLD_BACK} steps count as one: a surer signal was waited for",)
+def test_held_back_steps_keep_their_ends() -> None:
+    assert stored([(BWD, 1)] * 17) == list(range(17))
+
+
+def test_steps_of_a_signal_that_gave_way_are_void() -> None:
+    assert stored([*[(FWD, 1)] * 10, *[(FWD, 1), (OPT, 1)] * 3]) == [11, 13, 15]
+
+
+def test_steps_of_a_loop_with_an_optimizer_stay_when_a_trainer_comes() -> None:
+    assert stored([*[(OPT, 1)] * 5, *[(TRAINER, 1)] * 3]) == list(range(8))
+
+
+def test_while_a_surer_signal_that_replaces_another_is_held_back_no_step_counts() -> None:
+    detector = detect([(EVAL, 1)] * 10)
+    assert detector.feed(BWD, 1, 10) == Recount(keep=False)
+    assert (detector.steps, detector.result()) == (0, None)
+
+
+def test_the_more_frequent_of_two_optimizers_ends_steps_from_its_first_one_on() -> None:
+    assert stored([(OPT, 1), (OPT, 2), (OPT, 1), (OPT, 1), (OPT, 1)]) == [0, 2, 3, 4]
+
+
+def test_the_last_of_two_optimizers_ends_also_the_first_step() -> None:
+    assert stored([(OPT, 1), (OPT, 2)] * 4) == [1, 3, 5, 7]
 
 
 def test_the_surest_signal_is_not_held_back() -> None:
@@ -104,13 +143,13 @@ def test_the_word_of_a_trainer_is_not_held_back_and_holds_more_than_that_of_an_o
     result = detector.result()
     assert result is not None
     assert (detector.steps, result.name) == (30, "keras")
-    assert result.switches == ("after step 1: optimizer gave way to keras",)
+    assert result.switches == ("after step 1: optimizer gave way to keras, steps count anew",)
 
 
 def test_an_announced_optimizer_is_waited_for_much_longer() -> None:
     detector = detect([(BWD, 1)] * (HOLD_BACK_EXPECTING - 1), optimizer_made=True)
     assert detector.result() is None
-    assert detector.feed(BWD, 1) is True
+    assert detector.feed(BWD, 1)
 
 
 def test_a_forced_signal_ends_steps_from_its_first_fire_on() -> None:
@@ -119,16 +158,11 @@ def test_a_forced_signal_ends_steps_from_its_first_fire_on() -> None:
     assert detector.feed(FWD, 1) is True
 
 
-def test_a_switch_does_not_end_the_same_step_twice() -> None:
-    detector = detect([*[(DATA, 1)] * 10, (OPT, 1), (DATA, 1), (OPT, 1), (DATA, 1), (OPT, 1)])
-    assert detector.steps == 12
-
-
 def test_a_switch_is_written_down() -> None:
     result = detect([*[(DATA, 1)] * 10, (OPT, 1), (OPT, 1)]).result()
     assert result is not None
     assert result.name == "optimizer"
-    assert result.switches[-1] == "after step 10: dataloader gave way to optimizer"
+    assert result.switches[-1] == "after step 10: dataloader gave way to optimizer, steps count anew"
 
 
 def test_an_anchor_that_falls_silent_is_replaced_and_it_is_written_down() -> None:
@@ -139,7 +173,8 @@ def test_an_anchor_that_falls_silent_is_replaced_and_it_is_written_down() -> Non
 
 def test_the_last_optimizer_of_a_step_ends_it() -> None:
     detector = detect([(OPT, 1), (OPT, 2)])
-    assert [detector.feed(OPT, 1), detector.feed(OPT, 2)] == [False, True]
+    assert [detector.feed(OPT, 1, 2), detector.feed(OPT, 2, 3)] == [False, Recount(keep=False, ends=(1, 3))]
+    assert [detector.feed(OPT, 1, 4), detector.feed(OPT, 2, 5)] == [False, True]
 
 
 def test_sources_are_counted() -> None:
@@ -154,11 +189,11 @@ def test_evaluation_never_replaces_training() -> None:
 
 
 def test_training_replaces_evaluation() -> None:
-    detector = detect([*[(EVAL, 1)] * 10, *[(FWD, 1)] * 3])
+    detector = detect([*[(EVAL, 1)] * 10, *[(FWD, 1)] * 5])
     result = detector.result()
     assert result is not None
-    assert result.switches[-1] == "after step 10: forward (evaluation) gave way to forward"
-    assert detector.steps == 12
+    assert result.switches[-1] == "after step 10: forward (evaluation) gave way to forward, steps count anew"
+    assert detector.steps == 5
 
 
 def test_the_revision_changes_exactly_when_the_result_does() -> None:

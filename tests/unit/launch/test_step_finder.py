@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from unified_profiler.launch.anchor import Recount
 from unified_profiler.launch.interruption import Interruption
 from unified_profiler.launch.post_import import ImportWatch
 from unified_profiler.launch.step_finder import StepFinder
@@ -62,15 +63,22 @@ class Seen:
     steps = 0
     conflicts = 0
 
-    def step(self) -> None:
-        self.steps += 1
+    def step(self, ended: bool | Recount = True) -> None:
+        if isinstance(ended, Recount):
+            self.steps = len(ended.ends) + (self.steps if ended.keep else 0)
+        else:
+            self.steps += 1
 
     def conflict(self) -> None:
         self.conflicts += 1
 
+    @property
+    def roles(self) -> dict[HookRole, Callable[[], None]]:
+        return {HookRole.PROFILER_WANTED: self.conflict}
+
 
 def find(framework: Framework, imports: ImportWatch, seen: Seen, *, wanted: str = "auto") -> StepFinder:
-    finder = StepFinder(on_step=seen.step, on_conflict=seen.conflict, interruption=Interruption(), wanted=wanted)
+    finder = StepFinder(on_step=seen.step, on_role=seen.roles, interruption=Interruption(), wanted=wanted)
     finder.watch(framework.hooks(), imports)
     return finder
 
@@ -123,11 +131,11 @@ def test_the_wish_for_the_native_profiler_is_passed_on(framework: Framework, imp
 def test_what_a_step_raises_is_kept_and_ends_the_search(framework: Framework, imports: ImportWatch) -> None:
     seen, error = Seen(), ValueError("inside")
 
-    def fail() -> None:
+    def fail(_ended: bool | Recount) -> None:
         seen.step()
         raise error
 
-    finder = StepFinder(on_step=fail, on_conflict=seen.conflict, interruption=Interruption())
+    finder = StepFinder(on_step=fail, on_role=seen.roles, interruption=Interruption())
     finder.watch(framework.hooks(), imports)
     framework.fire("optimizer", times=3)
     assert finder.error is error
@@ -139,12 +147,12 @@ def test_an_error_of_the_programs_own_work_that_a_recorder_waited_for_goes_on_to
 ) -> None:
     outcomes = [ZeroDivisionError, None]
 
-    def settle() -> None:  # as a recorder's
+    def settle(_ended: bool | Recount) -> None:  # as a recorder's
         outcome = outcomes.pop(0)
         if outcome is not None:
             raise outcome
 
-    finder = StepFinder(on_step=settle, on_conflict=settle, interruption=Interruption())
+    finder = StepFinder(on_step=settle, on_role={}, interruption=Interruption())
     finder.watch(framework.hooks(), imports)
     with pytest.raises(ZeroDivisionError):
         framework.fire("optimizer")
@@ -155,12 +163,12 @@ def test_an_error_of_the_programs_own_work_that_a_recorder_waited_for_goes_on_to
 def test_signals_sent_by_the_profiler_itself_do_not_count(framework: Framework, imports: ImportWatch) -> None:
     seen = Seen()
 
-    def step() -> None:
+    def step(_ended: bool | Recount) -> None:
         seen.step()
         framework.fire("optimizer")
         framework.fire("profiler_wanted")
 
-    finder = StepFinder(on_step=step, on_conflict=seen.conflict, interruption=Interruption())
+    finder = StepFinder(on_step=step, on_role=seen.roles, interruption=Interruption())
     finder.watch(framework.hooks(), imports)
     framework.fire("optimizer", times=2)
     assert (seen.steps, seen.conflicts) == (2, 0)
@@ -201,7 +209,7 @@ def test_closing_undoes_every_hook(framework: Framework, imports: ImportWatch) -
 def test_a_module_imported_after_closing_is_not_hooked(
     framework: Framework, imports: ImportWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finder = StepFinder(on_step=Seen().step, on_conflict=Seen().conflict, interruption=Interruption())
+    finder = StepFinder(on_step=Seen().step, on_role={}, interruption=Interruption())
     finder.close()
     finder.watch(framework.hooks(), imports)
     assert not framework.hooked

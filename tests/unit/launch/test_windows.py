@@ -7,8 +7,10 @@ import pytest
 
 import unified_profiler as up
 from unified_profiler import registry
+from unified_profiler.launch.anchor import Recount
 from unified_profiler.launch.interruption import Interruption
-from unified_profiler.launch.windows import OpeningWindow, Windows, record_always
+from unified_profiler.launch.opening import OpeningWindow, record_always
+from unified_profiler.launch.windows import Windows
 from unified_profiler.testing import FakeBackend
 
 Deliver = Literal["immediate", "deferred"]
@@ -39,22 +41,79 @@ def phases(profiler: up.Profiler) -> list[str]:
     return names
 
 
-def test_steps_of_the_opening_do_not_count_as_unrecorded(backend: FakeBackend) -> None:
-    both, profiler, _ = windows(backend)
-    for _ in range(8):
+def test_the_opening_ends_with_the_first_step_and_leaves_unrecorded_ones_alone(backend: FakeBackend) -> None:
+    both, profiler, opening = windows(backend)
+    both.begin()
+    assert opening.running
+    both.step()
+    assert not opening.running
+    for _ in range(7):
         both.step()
     both.finish()
-    assert phases(profiler) == ["warmup"] * 4 + ["record"] * 2 + ["idle"] * 2
+    assert phases(profiler) == ["warmup", "idle", "idle", "warmup", *["record"] * 2, *["idle"] * 2]
 
 
-def test_after_the_opening_ended_by_itself_steps_are_unrecorded(backend: FakeBackend) -> None:
-    both, profiler, opening = windows(backend)
-    both.step()
-    opening.stop()
+def test_steps_that_were_held_back_in_the_opening_count_as_warm_up(backend: FakeBackend) -> None:
+    both, profiler, _ = windows(backend)
+    both.begin()
+    both.recount(Recount(keep=False, ends=(1, 2, 3, 4)))
     for _ in range(3):
         both.step()
     both.finish()
-    assert phases(profiler) == ["warmup", "warmup", "idle", "warmup"]
+    assert phases(profiler) == ["warmup"] * 5 + ["record"] * 2
+
+
+def test_steps_that_count_anew_throw_the_recording_away_and_begin_the_schedule_again(backend: FakeBackend) -> None:
+    both, profiler, _ = windows(backend)
+    for _ in range(8):
+        both.step()
+    assert len(profiler.traces) == 1
+    both.recount(Recount(keep=False, ends=(backend.clock(),)))
+    assert not len(profiler.traces)
+    for _ in range(6):
+        both.step()
+    both.finish()
+    assert phases(profiler) == ["warmup", "idle", "idle", "warmup", *["record"] * 2, "idle"]
+    assert [(trace.info.cycle, trace.info.first_step, trace.info.last_step) for trace in profiler.traces] == [(0, 4, 5)]
+
+
+def test_a_source_that_takes_over_after_the_window_leaves_it_alone(backend: FakeBackend) -> None:
+    both, profiler, _ = windows(backend)
+    for _ in range(8):
+        both.step()
+    both.recount(Recount(keep=True, ends=(backend.clock(), backend.clock())))
+    both.finish()
+    assert profiler.current_step == 10
+    assert len(profiler.traces) == 1
+
+
+def test_sources_that_take_over_in_the_window_again_and_again_do_not_keep_it_from_ending(backend: FakeBackend) -> None:
+    both, profiler, _ = windows(backend)
+    for _ in range(40):
+        both.step()
+        both.recount(Recount(keep=True, ends=(backend.clock(), backend.clock())))
+    both.finish()
+    assert len(profiler.traces) == 1
+
+
+def test_an_evaluation_is_a_region_and_no_part_of_the_next_step(backend: FakeBackend) -> None:
+    both, profiler, _ = windows(backend)
+    for _ in range(5):
+        both.step()
+    both.begin_evaluation()
+    backend.op("fake::evaluated")
+    both.end_evaluation()
+    backend.op("fake::trained")
+    both.step()
+    both.finish()
+    rows = profiler.traces[0].events.select(["name", "step"]).to_pylist()
+    assert {
+        row["name"]: row["step"] for row in rows if row["name"].startswith("fake") or row["name"] == "evaluation"
+    } == {
+        "evaluation": None,
+        "fake::evaluated": None,
+        "fake::trained": 5,
+    }
 
 
 def test_without_an_opening_phases_are_those_of_the_plan(backend: FakeBackend) -> None:

@@ -1,0 +1,234 @@
+"""`run` on small programs that have the shape of public training scripts: how many steps, and what is recorded."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from unified_profiler.launch.launcher import LaunchOptions, Outcome, launch
+from unified_profiler.launch.program import Program
+from unified_profiler.model.run import Run, read_run
+from unified_profiler.schedule import schedule
+
+Launch = Callable[..., Outcome]
+
+SETUP = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+x = torch.randn(4, 8)
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
+    """Run a script in this process, as its `__main__`."""
+
+    def start(text: str, options: LaunchOptions | None = None, **profiler: object) -> Outcome:
+        script = tmp_path / "script.py"
+        script.write_text(text)
+        monkeypatch.setattr(sys, "argv", list(sys.argv))
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+        options = options or LaunchOptions()
+        keywords = {"output_dir": tmp_path / "profile", "hardware_hz": 0, **profiler}
+        outcome = launch(
+            Program(str(script)),
+            LaunchOptions(schedule=options.schedule, step_signal=options.step_signal, profiler=keywords),
+        )
+        assert (outcome.exit_code, outcome.failures, outcome.error) == (0, (), None)
+        return outcome
+
+    return start
+
+
+def stored(outcome: Outcome) -> Run:
+    """Return the run as it is on disk, having checked that what is printed is what is stored."""
+    assert outcome.run is not None
+    assert outcome.run.path is not None
+    run = read_run(outcome.run.path)
+    assert run.manifests[0].step_count == outcome.steps
+    assert run.steps is not None
+    assert len(run.steps) == outcome.steps
+    return run
+
+
+def signal(outcome: Outcome) -> str:
+    assert outcome.signal is not None
+    return outcome.signal.name
+
+
+def calls(run: Run, name: str) -> dict[int | None, int]:
+    """Return how often each recorded step has an event of a name."""
+    rows = [row for trace in run.traces for row in trace.events.select(["name", "step", "kind"]).to_pylist()]
+    steps: dict[int | None, int] = {row["step"]: 0 for row in rows if row["kind"] == "step"}
+    for row in rows:
+        if row["name"] == name:
+            steps[row["step"]] = steps.get(row["step"], 0) + 1
+    return steps
+
+
+IMAGES = """
+class Scale(nn.Module):
+    def forward(self, a): return a * 2
+class Shift(nn.Module):
+    def forward(self, a): return a + 1
+transforms = [Scale(), Shift(), nn.Identity()]
+def transformed(a):
+    for transform in transforms: a = transform(a)
+    return a
+class Images(Dataset):
+    def __len__(self): return 64
+    def __getitem__(self, i): return transformed(torch.full((8,), float(i)))
+loader = DataLoader(Images(), batch_size=4)
+"""
+
+
+def test_transforms_that_are_modules_make_no_steps_in_training(run: Launch) -> None:
+    outcome = run(
+        SETUP + IMAGES + "opt = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for batch in loader:\n    opt.zero_grad(); model(batch).square().mean().backward(); opt.step()\n"
+    )
+    assert (outcome.steps, signal(outcome)) == (16, "optimizer")
+    assert calls(stored(outcome), "aten::addmm") == {2: 2, 3: 2, 4: 2}
+
+
+def test_transforms_that_are_modules_make_no_steps_in_inference(run: Launch) -> None:
+    outcome = run(SETUP + IMAGES + "model.eval()\nwith torch.no_grad():\n    for batch in loader: model(batch)\n")
+    assert (outcome.steps, signal(outcome)) == (16, "dataloader")
+    assert list(calls(stored(outcome), "aten::addmm").values()) == [2, 2, 2]
+
+
+def test_transforms_that_are_modules_make_no_steps_without_a_loader(run: Launch) -> None:
+    text = "model.eval()\nwith torch.no_grad():\n    for i in range(12): model(transformed(x + i))\n"
+    outcome = run(SETUP + IMAGES + text)
+    assert (outcome.steps, signal(outcome)) == (12, "forward")
+    assert list(calls(stored(outcome), "aten::addmm").values()) == [2, 2, 2]
+
+
+def test_rollouts_before_the_first_update_make_no_steps(run: Launch) -> None:
+    text = """
+actor, critic = nn.Linear(8, 2), nn.Linear(8, 1)
+opt = torch.optim.Adam([*actor.parameters(), *critic.parameters()])
+for update in range(4):
+    with torch.no_grad():
+        for t in range(100): actor(x); critic(x)
+    for minibatch in range(4):
+        opt.zero_grad(); (actor(x).square().mean() + critic(x).square().mean()).backward(); opt.step()
+"""
+    outcome = run(SETUP + text)
+    assert (outcome.steps, signal(outcome)) == (16, "optimizer")
+    recorded = stored(outcome)
+    assert calls(recorded, "Optimizer.step#Adam.step") == {2: 1, 3: 1, 4: 1}
+    assert outcome.signal is not None
+    assert "forward gave way to backward" in outcome.signal.switches[0]
+    assert "backward gave way to optimizer" in outcome.signal.switches[-1]
+    assert recorded.manifests[0].step_signal == outcome.signal
+
+
+@pytest.mark.parametrize("critic_steps", [2, 5])
+def test_two_optimizers_of_which_one_steps_seldom(run: Launch, critic_steps: int) -> None:
+    text = f"""
+critic = nn.Linear(8, 1)
+opt_g, opt_d = torch.optim.Adam(model.parameters()), torch.optim.RMSprop(critic.parameters())
+for i in range(15):
+    opt_d.zero_grad(); critic(x).mean().backward(); opt_d.step()
+    opt_g.zero_grad()
+    if i % {critic_steps} == 0:
+        model(x).mean().backward(); opt_g.step()
+"""
+    outcome = run(SETUP + text)
+    assert (outcome.steps, signal(outcome)) == (15, "optimizer")
+    assert list(calls(stored(outcome), "Optimizer.step#RMSprop.step").values()) == [1, 1, 1]
+
+
+def test_updates_that_a_gradient_scaler_skips_are_steps(run: Launch) -> None:
+    text = """
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cpu")
+for i in range(10):
+    opt.zero_grad()
+    loss = model(x).square().mean() * (float("inf") if i in (0, 3) else 1)
+    scaler.scale(loss).backward(); scaler.step(opt); scaler.update()
+"""
+    outcome = run(SETUP + text)
+    assert (outcome.steps, signal(outcome)) == (10, "optimizer")
+    recorded = stored(outcome)
+    assert calls(recorded, "aten::addmm") == {2: 2, 3: 2, 4: 2}
+    assert calls(recorded, "Optimizer.step#SGD.step") == {2: 1, 3: 0, 4: 1}
+
+
+def test_parameters_that_the_script_updates_itself(run: Launch) -> None:
+    text = """
+for i in range(17):
+    model.zero_grad(); model(x).square().mean().backward()
+    for p in model.parameters(): p.data.add_(p.grad, alpha=-0.1)
+"""
+    outcome = run(SETUP + text)
+    assert (outcome.steps, signal(outcome)) == (17, "backward")
+    assert list(calls(stored(outcome), "aten::addmm").values()) == [2, 2, 2]
+
+
+def test_without_a_wait_the_recording_begins_anew_when_the_end_of_a_step_is_clear(run: Launch) -> None:
+    text = "second = torch.optim.SGD(model.parameters(), lr=0.1)\nfirst = torch.optim.Adam(model.parameters())\n"
+    text += "for i in range(8):\n    model(x).mean().backward(); first.step(); second.step()\n"
+    outcome = run(SETUP + text, LaunchOptions(schedule=schedule(wait=0, warmup=0, active=3, repeat=1)))
+    assert outcome.steps == 8
+    assert calls(stored(outcome), "aten::addmm") == {2: 2, 3: 2, 4: 2}
+
+
+def test_recorded_steps_without_any_model_are_reported(run: Launch) -> None:
+    text = "class Rows(Dataset):\n    def __len__(self): return 48\n    def __getitem__(self, i): return x[0] + i\n"
+    outcome = run(SETUP + text + "total = sum(batch.sum() for batch in DataLoader(Rows(), batch_size=4))\n")
+    assert (outcome.steps, signal(outcome)) == (12, "dataloader")
+    (hint,) = outcome.hints
+    assert hint.startswith("No work of a model or an optimizer was seen in recorded steps 5, 6, 7.")
+    assert stored(outcome).manifests[0].hints == (hint,)
+
+
+def test_recorded_steps_that_hold_different_numbers_of_iterations_are_reported(run: Launch) -> None:
+    text = """
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for i in range(8):
+    for part in range(2 if i == 3 else 1): model(x).mean().backward()
+    opt.step()
+"""
+    outcome = run(SETUP + text)
+    assert outcome.hints == ("Recorded steps hold different numbers of backward signals: step 3 2, the others 1.",)
+
+
+def test_ordinary_steps_need_no_hint(run: Launch) -> None:
+    text = "opt = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    outcome = run(SETUP + IMAGES + text + "for b in loader:\n    model(b).mean().backward(); opt.step()\n")
+    assert outcome.hints == ()
+    rows = stored(outcome).traces[0].events.select(["kind", "attributes"]).to_pylist()
+    steps = [json.loads(row["attributes"]) for row in rows if row["kind"] == "step"]
+    assert steps == [{"signals": {"backward": 1, "optimizer": 1, "dataloader": 1}, "model_seen": True}] * 3
+
+
+WORKERS = """
+import multiprocessing
+def train(n):
+    a = torch.randn(64, 64)
+    for i in range(n): a = torch.tanh(a @ a)
+if __name__ == "__main__":
+    fork = multiprocessing.get_context("fork")
+    workers = [fork.Process(target=train, args=(n,), daemon={daemon}) for n in (0, 40000)]
+    for worker in workers: worker.start()
+    for worker in workers: worker.join()
+"""
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # of forks beside threads, in Python 3.12
+@pytest.mark.parametrize("daemon", [False, True])
+def test_work_in_child_processes_is_reported_but_not_that_of_helpers(run: Launch, *, daemon: bool) -> None:
+    outcome = run(SETUP + "torch.set_num_threads(1)\n" + WORKERS.format(daemon=daemon))
+    hints = [hint for hint in outcome.hints if "Child processes (2 of train) used" in hint]
+    assert bool(hints) is not daemon
+    assert all("torchrun" in hint and hint in stored(outcome).manifests[0].hints for hint in hints)
