@@ -18,7 +18,7 @@ from sizes import MODELS, SLOW, SLOWABLE  # type: ignore[import-not-found]  # be
 import unified_profiler as up
 
 FRAMEWORKS = ("torch", "tensorflow", "mindspore")
-UNRECORDED = {"wait": 5, "warmup": 2}  # the first steps compile graphs, allocate and fill caches
+UNRECORDED = {"wait": 6, "warmup": 2}  # the first step compiles graphs and fills caches; five show what a step takes
 
 LARGEST = """
     select origin, direction, round(sum(self_ns) / 1e6 / count(distinct step), 3) as ms_per_step

@@ -229,7 +229,7 @@ def is_dark(page: Any) -> bool:
 def test_without_scripts_everything_can_be_read(opened: Callable[..., Any]) -> None:
     found = runs()
     page = opened(found, java_script_enabled=False)
-    assert "B takes" in page.inner_text("#verdict")
+    assert "a step takes" in page.inner_text("#verdict")
     assert {part.name for group in found.rows for each in group.rows for part in each.rows} <= set(names(page))
     assert not page.is_visible("#search")
     assert not page.is_visible("button.fold >> nth=0")

@@ -15,6 +15,8 @@ from unified_profiler.report.step_times import RECORD, StepTimes
 
 _MOST = 0.5
 """Part of the recorded time of a rank from which on one step dominates it."""
+_SLOW = 5
+"""Times the median that it must have taken: of three steps, one may take half of the time without standing out."""
 _FEWEST_STEPS = 3
 """With fewer there is no usual step."""
 
@@ -28,7 +30,7 @@ def dominating_step(times: Sequence[StepTimes]) -> DominatingStep | None:
 def _longest(times: StepTimes) -> DominatingStep | None:
     rows = np.flatnonzero(times.phase == RECORD)
     durations = times.duration_ns[rows]
-    if len(rows) < _FEWEST_STEPS or not durations.sum():
+    if len(rows) < _FEWEST_STEPS or durations.max() <= _SLOW * np.median(durations):
         return None
     row = rows[durations.argmax()]
     share = float(durations.max() / durations.sum())

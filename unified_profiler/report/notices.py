@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Literal
 
 from unified_profiler.model.run import Run
+from unified_profiler.report.counters import Counter
 from unified_profiler.report.records import Statement, Summary, Value
 from unified_profiler.report.starvation import MUCH_STOLEN, starved_ranks
 from unified_profiler.report.texts import told
@@ -17,16 +18,16 @@ MOST_FILES = 5
 """Files that are named one by one."""
 
 
-def notices(run: Run, summary: Summary) -> tuple[Statement, ...]:
+def notices(run: Run, summary: Summary, curves: Sequence[Counter]) -> tuple[Statement, ...]:
     """Return them: what makes all times misleading, then the gravest first."""
-    found = [*_starved(run, summary), *_nothing(run, summary), *_killed(summary), *_missing_ranks(summary)]
+    found = [*_starved(run, summary, curves), *_nothing(run, summary), *_killed(summary), *_missing_ranks(summary)]
     found += [*_failures(run), *_incomplete(run), *_without_steps(run, summary), *_dominated(summary)]
     found += [*_taken_files(run), *_hints(run)]
     return tuple(statement.model_copy(update={"text": told("notice", statement)}) for statement in found)
 
 
-def _starved(run: Run, summary: Summary) -> Iterator[Statement]:
-    for starved in starved_ranks(run, summary.step_parts):
+def _starved(run: Run, summary: Summary, curves: Sequence[Counter]) -> Iterator[Statement]:
+    for starved in starved_ranks(run, curves, summary.step_parts):
         cores: dict[str, Value] = {"got_share": starved.got_cores, "wanted_share": starved.wanted_cores}
         machine: dict[str, Value] = {"busy_share": starved.busy_share, "stolen_share": starved.stolen_share}
         code = "starved_by_hypervisor" if (starved.stolen_share or 0.0) >= MUCH_STOLEN else "starved"

@@ -79,7 +79,7 @@ class StepParts(Record):
 
 
 class DominatingStep(Record):
-    """The step of a rank that took more than half of the rank's recorded time."""
+    """The step of a rank that took more than half of the rank's recorded time, and five times the median."""
 
     rank: int
     step: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,8 +15,9 @@ from unified_profiler.capture.hardware_counters import (
     SYSTEM_CPU,
     SYSTEM_STEAL,
 )
+from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.run import Run
-from unified_profiler.report.counters import Counter, counters
+from unified_profiler.report.counters import Counter
 from unified_profiler.report.records import StepParts
 
 _SHORTEST_NS = 500_000_000
@@ -45,10 +47,14 @@ class Starvation:
     stolen_share: float | None
 
 
-def starved_ranks(run: Run, parts: StepParts) -> Iterator[Starvation]:
+def starved_ranks(run: Run, curves: Sequence[Counter], parts: StepParts) -> Iterator[Starvation]:
     """Give the ranks that were starved while they were recorded, where the counters leave no doubt."""
-    for rank in run.ranks:
-        usage = _Usage.of(run.select(rank=rank))
+    by_rank: dict[int, list[Counter]] = defaultdict(list)
+    for curve in curves:
+        if curve.hardware:
+            by_rank[curve.rank].append(curve)
+    for rank, own in by_rank.items():
+        usage = _Usage.of(run.select(rank=rank), own)
         if usage is not None and usage.observed_ns >= _SHORTEST_NS:
             wanted = usage.wanted_cores(parts)
             if wanted is not None and usage.is_starved(wanted):
@@ -67,8 +73,8 @@ class _Usage:
     core_count: int
 
     @classmethod
-    def of(cls, run: Run) -> _Usage | None:
-        parts = [_Means.of(run.select(cycle=trace.info.cycle), trace.info.end_ns) for trace in run.traces]
+    def of(cls, run: Run, curves: Sequence[Counter]) -> _Usage | None:
+        parts = [_Means.of(trace.info, curves) for trace in run.traces]
         known = [part for part in parts if PROCESS_CPU.name in part.values]
         if not known:
             return None
@@ -107,27 +113,31 @@ _READ = (PROCESS_CPU, PROCESS_CPU_WAIT, SYSTEM_CPU, SYSTEM_STEAL)
 
 @dataclass(frozen=True)
 class _Means:
-    """The average of each counter over one trace; a value holds until the next one."""
+    """The average of each counter over one trace."""
 
     observed_ns: int
     values: dict[str, float]
     core_count: int
 
     @classmethod
-    def of(cls, run: Run, end_ns: int) -> _Means:
-        curves = [curve for curve in counters(run) if curve.hardware]
-        plain = {curve.name: curve for curve in curves if curve.device is None}
-        cpu = plain.get(PROCESS_CPU.name)
+    def of(cls, info: TraceInfo, curves: Sequence[Counter]) -> _Means:
+        means = {curve.name: _mean(curve, info) for curve in curves if curve.device is None}
         return cls(
-            observed_ns=0 if cpu is None else max(end_ns - int(cpu.time_ns[0]), 0),
-            values={name: _mean(curve, end_ns) / 100 for name, curve in plain.items()},
+            observed_ns=max(info.end_ns - info.start_ns, 0),
+            values={name: mean / 100 for name, mean in means.items() if mean is not None},
             core_count=sum(curve.name == CORE_CPU.name for curve in curves),
         )
 
 
-def _mean(curve: Counter, end_ns: int) -> float:
-    lasted = np.maximum(np.diff(curve.time_ns, append=max(end_ns, int(curve.time_ns[-1]))), 0)
-    return float(np.average(curve.value, weights=lasted) if lasted.any() else curve.value.mean())
+def _mean(curve: Counter, info: TraceInfo) -> float | None:
+    """Return the average while a trace was recorded, where a value holds until the next one; None without a value."""
+    first = np.searchsorted(curve.time_ns, info.start_ns, side="left")
+    end = np.searchsorted(curve.time_ns, info.end_ns, side="right")
+    time, value = curve.time_ns[first:end], curve.value[first:end]
+    if not len(time):
+        return None
+    lasted = np.diff(time, append=info.end_ns)
+    return float(np.average(value, weights=lasted) if lasted.any() else value.mean())
 
 
 def _average(parts: Sequence[_Means], name: str, weights: Sequence[int]) -> float | None:

@@ -76,7 +76,8 @@ def summary_of(analyses: Analyses) -> Summary:
         api_calls=records_of(analyses.api_calls, MOST_ROWS),
         hardware=tuple(_hardware(analyses.counters)),
     )
-    return summary.model_copy(update={"notices": notices(run, summary), "findings": findings(summary, operators)})
+    said = {"notices": notices(run, summary, analyses.counters), "findings": findings(summary, operators)}
+    return summary.model_copy(update=said)
 
 
 def name_of(run: Run) -> str:

@@ -149,7 +149,7 @@ def test_where_one_step_dominates_operators_are_ranked_by_a_usual_step() -> None
     assert "Self CPU per step" in markdown(summary)
 
 
-@pytest.mark.parametrize("sqrt_us", [[10] * 5, [400, 500, 600], [10, 50_000], [50_000]])
+@pytest.mark.parametrize("sqrt_us", [[10] * 5, [400, 500, 600], [10, 10, 500], [10, 50_000], [50_000]])
 def test_else_by_their_totals(sqrt_us: list[int]) -> None:
     summary = up.summarise(steps(sqrt_us))
     assert summary.dominating_step is None
