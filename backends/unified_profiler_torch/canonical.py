@@ -14,9 +14,12 @@ from unified_profiler.model.columns import Index
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.tree import Flags, Tree
 from unified_profiler_torch.args import MISSING
-from unified_profiler_torch.canonical_table import BACKWARD, DIRECTIONS, FORWARD, UPDATE, lookup
+from unified_profiler_torch.canonical_table import BACKWARD, DIRECTIONS, FORWARD, RECOMPUTE, UPDATE, lookup
 
 __all__ = ["DIRECTIONS", "Canonical", "canonicalise"]
+
+_MOST_ORDERS = 8
+"""Gradients of gradients are followed up to this order."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ def canonicalise(
     The origin of a forward event is the innermost layer of Keras that encloses it, else the outermost composite, else
     the outermost operator with a name.
     What only brings tensors into the layout that an attention takes, or out of the one it gives, belongs to it.
-    Everything in an autograd node has the origin of the forward operator that made the node, everything in an
+    The same holds for what is computed again in the backward pass.
+    Everything in an autograd node has the origin of the operator that made the node, everything in an
     optimizer that optimizer. What a node of unknown origin calls is its own origin, as in forward.
 
     Args:
@@ -59,19 +63,44 @@ def canonicalise(
     marker = tree.inherit(np.where(by_name.mark[at] >= 0, rows, -1), outermost=False)
     marked, is_marker = marker >= 0, marker == rows
     direction = np.where(marked, by_name.mark[at[marker]], FORWARD)
-    forward = _outermost(tree, by_name, at, ~marked)
-    forward = _with_layouts(tree, by_name.ops, np.where(marked, -1, forward), forward, start, lane)
-    forward = _with_layers(tree, by_name.ops, np.where(marked, -1, by_name.layer[at]), forward)
-    cause = np.where(is_marker, by_name.cause[at], -1)
-    joined = _Join(by_name.stem[at], sequence, start)
-    nodes = np.flatnonzero(is_marker & (direction == BACKWARD))
-    node, operator = joined.pairs(nodes, np.flatnonzero(~marked & is_op & (forward >= 0)))
-    cause[node] = forward[operator]
-    caused = np.where(marked, cause[marker], -1)
-    origin = np.where(marked, caused, forward)
-    if (unknown := marked & (caused < 0)).any():
-        origin[unknown] = _outermost(tree, by_name, at, marked & ~by_name.is_plumbing[at])[unknown]
+    recomputes = direction == RECOMPUTE
+    computes = (direction == FORWARD) | (recomputes & ~is_marker)
+    forward = _outermost(tree, by_name, at, computes)
+    forward = _with_layouts(tree, by_name.ops, np.where(computes, forward, -1), forward, start, lane)
+    forward = _with_layers(tree, by_name.ops, np.where(computes, by_name.layer[at], -1), forward)
+    scope = tree.inherit(np.where(recomputes & is_marker, rows, -1), outermost=False)
+    known = np.where(computes, forward >= 0, direction == BACKWARD) & is_op & ~is_marker & ~by_name.is_plumbing[at]
+    pairs = _Join(by_name.stem[at], sequence, start, scope).pairs(
+        np.flatnonzero(is_marker & (direction == BACKWARD)), np.flatnonzero(known)
+    )
+    caused, cause = marked & ~recomputes, np.where(is_marker, by_name.cause[at], -1)
+    origin = _origins(np.where(computes, forward, -1), cause, np.where(caused, marker, -1), pairs)
+    if (unknown := caused & (origin < 0)).any():
+        origin[unknown] = _outermost(tree, by_name, at, caused & ~by_name.is_plumbing[at])[unknown]
     return Canonical(list(by_name.ops), np.where(is_marker, by_name.own_op[at], by_name.kernel[at]), origin, direction)
+
+
+def _origins(forward: Ints, cause: Ints, marker: Ints, pairs: tuple[Ints, Ints]) -> Ints:
+    """Return the origin of every event, as far as it is known.
+
+    The gradient of a gradient has the origin of the operator of a backward pass that it differentiates, which is
+    itself known only after those of the first backward pass are.
+
+    Args:
+        forward: Origins of what is computed, and computed again; -1 for everything else.
+        cause: What the name of a marker tells of the origin of all that is in it.
+        marker: The node or optimizer that an event is in, -1 for none.
+        pairs: Nodes and the operators that they differentiate.
+    """
+    node, operator = pairs
+    origin = forward
+    for _ in range(_MOST_ORDERS):
+        cause[node] = np.where(origin[operator] >= 0, origin[operator], cause[node])
+        found = np.where(marker >= 0, cause[marker], forward)
+        if np.array_equal(found, origin):
+            break
+        origin = found
+    return origin
 
 
 def _outermost(tree: Tree, by_name: _ByName, at: Ints, wanted: Flags) -> Ints:
@@ -119,28 +148,31 @@ def _beside(origin: Ints, lane: Ints, owner: int, layouts: Sequence[int]) -> Fla
 
 @dataclass(frozen=True)
 class _Join:
-    """Finds the forward operators of autograd nodes.
+    """Finds the operators that autograd nodes differentiate.
 
     An operator carries the number that the next node gets, so that it is the last one with this number. Every thread
-    counts for itself: a pair of which the names do not fit either comes from different threads.
+    counts for itself: a pair of which the names do not fit either comes from different threads. What is computed again
+    within the backward pass has its own graph.
     """
 
     stem: Ints
     sequence: Ints
     start: Ints
+    scope: Ints
+    """The recomputation that an event is in, -1 for none."""
 
     def pairs(self, nodes: Ints, operators: Ints) -> tuple[Ints, Ints]:
-        """Return nodes and their forward operators; nodes without one are left out."""
-        operators = operators[self.sequence[operators] != MISSING]
-        nodes = nodes[self.sequence[nodes] != MISSING]
-        if not len(operators) or not len(nodes):
-            return nodes[:0], operators[:0]
-        operators = operators[np.lexsort((self.start[operators], self.sequence[operators]))]
-        keys = self.sequence[operators]
-        last = np.searchsorted(keys, self.sequence[nodes], side="right") - 1
-        found = operators[last]
+        """Return nodes and their operators; nodes without one are left out."""
+        rows = np.concatenate([operators, nodes])
+        is_node = np.repeat([False, True], [len(operators), len(nodes)])[self.sequence[rows] != MISSING]
+        rows = rows[self.sequence[rows] != MISSING]
+        order = np.lexsort((self.start[rows], self.sequence[rows], self.scope[rows]))
+        rows, is_node = rows[order], is_node[order]
+        last = np.maximum.accumulate(np.where(is_node, -1, np.arange(len(rows))))[is_node]
+        nodes, found = rows[is_node], rows[last]
         called_alike = (self.stem[nodes] < 0) | (self.stem[found] == self.stem[nodes])
-        fits = (last >= 0) & (keys[last] == self.sequence[nodes]) & called_alike
+        same = (self.sequence[nodes] == self.sequence[found]) & (self.scope[nodes] == self.scope[found])
+        fits = (last >= 0) & same & called_alike
         return nodes[fits], found[fits]
 
 

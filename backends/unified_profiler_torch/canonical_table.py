@@ -16,11 +16,14 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-DIRECTIONS = ("forward", "backward", "update")
-FORWARD, BACKWARD, UPDATE = range(3)
+DIRECTIONS = ("forward", "backward", "update", "recompute")
+FORWARD, BACKWARD, UPDATE, RECOMPUTE = range(4)
 
 LAYER = "keras.layers."
 """What the name of an annotation around a layer of Keras begins with; the class of the layer follows."""
+
+RECOMPUTATION = "torch.utils.checkpoint.recompute"
+"""The name of an annotation around what a checkpoint computes again in the backward pass."""
 
 _ENDING = re.compile(r"(?<=.)_?(?:backward|forward|copy)(?:_\w+)?$")
 _BEGINNING = re.compile(r"^(?:native|foreach|special|cudnn|miopen|mkldnn|mps|slow)_?")
@@ -59,6 +62,7 @@ class Lookup:
     backward: re.Pattern[str]
     update: re.Pattern[str]
     scaling: re.Pattern[str]
+    recompute: re.Pattern[str]
     zero_grad: re.Pattern[str]
 
     def kernel(self, name: str) -> str | None:
@@ -75,6 +79,8 @@ class Lookup:
             return BACKWARD, self.nodes.find(_node(found["node"]))
         if found := self.update.match(name):
             return UPDATE, self.optimizer.find(found["class"])
+        if self.recompute.match(name):
+            return RECOMPUTE, None
         if self.scaling.match(name):
             return UPDATE, self.kernel(name)
         return (UPDATE, "x:ZeroGrad") if self.zero_grad.match(name) else None

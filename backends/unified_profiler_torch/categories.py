@@ -93,7 +93,7 @@ _COLLECTIVE = re.compile(
 )
 _TORCH_ANNOTATION = re.compile(
     r"Optimizer\.(step|zero_grad)#|Torch-Compiled Region|TorchDynamo|enumerate\(DataLoader\)#"
-    r"|DistributedDataParallel\.|FullyShardedDataParallel\.|FSDP::"
+    r"|torch\.utils\.checkpoint\.recompute$|DistributedDataParallel\.|FullyShardedDataParallel\.|FSDP::"
 )
 _COMPILED_GRAPH = re.compile(r"## Call CompiledFxGraph")
 _COMPILE_PHASE = re.compile(r"(?P<phase>.+) \(dynamo_timed\)$")

@@ -49,6 +49,8 @@ class Mapping:
     header: Header
     stop_ns: int | None = None
     """When recording ended, where that is known."""
+    frames_tell_modules: bool = True
+    """Whether modules go by their frames, by class and number; where the facade records modules they have paths."""
 
     def table(self, *, with_flops: bool) -> EventTable:
         """Build the event table."""
@@ -282,7 +284,7 @@ class Mapping:
     def _modules(self) -> tuple[Ints, list[str | None]]:
         """Return the modules that enclose each event, by their frames, or by TorchScript relative to such a call."""
         labels = [name.removeprefix("nn.Module: ") for name in self.names]
-        frames = self._of_category("python_function") & self.kind(Kind.MODULE)
+        frames = self._of_category("python_function") & self.kind(Kind.MODULE) & self.frames_tell_modules
         around, paths = self.tree.paths(frames, self.name, labels, separator=".") if frames.any() else (None, [])
         scripted = [script_path(text) for text in self.rows.args.rest]
         within = np.array([*(-1 if path is None else n for n, path in enumerate(scripted)), -1], np.int64)

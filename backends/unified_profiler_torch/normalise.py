@@ -42,7 +42,8 @@ class KinetoNormaliser:
         with reading(capture.files[0], expected="a Kineto trace"):
             header, rows = _load(capture.files[0])
             with_flops = bool(capture.details.get("flops") or header.get("with_flops"))
-            table = checked_events(Mapping(rows, header, capture.stop_ns).table(with_flops=with_flops))
+            mapping = Mapping(rows, header, capture.stop_ns, frames_tell_modules=not capture.details.get("modules"))
+            table = checked_events(mapping.table(with_flops=with_flops))
             native = header | {"processes": process_names(rows.labels)}
             return table.replace_schema_metadata({b"native": msgspec.json.encode(native)})
 

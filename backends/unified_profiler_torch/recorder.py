@@ -18,7 +18,7 @@ import torch.profiler
 
 from unified_profiler.errors import BackendError, NativeProfilerError, UsageError
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_torch.keras_annotations import annotate_keras
+from unified_profiler_torch.annotations import annotate
 from unified_profiler_torch.native import NativeSession, end_left_behind
 from unified_profiler_torch.native_state import refuse_within_backward
 from unified_profiler_torch.step_hooks import Undo
@@ -79,7 +79,7 @@ class TorchRecorder:
         refuse_within_backward("begin to record")
         with _native("start"):
             self._session.start()
-            self._annotations = annotate_keras()
+            self._annotations = annotate()
         self._state = _State.RECORDING
 
     def mark_step(self, step: int) -> None:
@@ -114,7 +114,7 @@ class TorchRecorder:
             if not path.is_file():
                 msg = f"Kineto wrote no file to {path}"
                 raise OSError(msg)
-        details = {"flops": bool(self._arguments()["with_flops"])}
+        details = {"flops": bool(self._arguments()["with_flops"]), "modules": self._options.with_modules}
         version = str(torch.__version__)
         return NativeCapture(
             backend="torch", files=(path,), framework_version=version, stop_ns=stop_ns, details=details

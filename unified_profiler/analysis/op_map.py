@@ -29,7 +29,7 @@ else:
     import tomli as tomllib
 
 _COLUMNS = ("op", "origin", "direction")
-_DIRECTIONS = ("forward", "backward", "update")
+_DIRECTIONS = ("forward", "backward", "update", "recompute")
 
 
 @dataclass(frozen=True)

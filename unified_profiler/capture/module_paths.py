@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from unified_profiler.masking import mask_message
 from unified_profiler.model.plain import text_of
@@ -24,11 +24,20 @@ def log_error(error: Exception) -> None:
     logger.warning("The paths of modules could not be found: %s", mask_message(text_of(error)))
 
 
+class _Model(NamedTuple):
+    """An outermost module, what it is called, and the paths of the modules in it by their identity."""
+
+    root: weakref.ref[Any]
+    label: str
+    paths: dict[int, str]
+
+
 class ModulePaths:
     """Paths of modules. Those of a model are looked up once, and again for a module that was not there then.
 
     The outermost module goes by the name of its class. Two models may have modules of the same path: those of the
-    second begin with the name of the model.
+    second begin with the name of the model. A part of a model that runs by itself, as a checkpoint runs it again in the
+    backward pass, goes by its path in the model.
 
     Args:
         submodules: Lists the modules of a model. It runs methods of the user's classes, such as `named_modules`.
@@ -42,17 +51,35 @@ class ModulePaths:
         """Models whose modules cannot be listed."""
         self._owners: dict[str, weakref.ref[Any]] = {}
         """Which model a path belongs to; an outermost module is its own."""
-        self._models: dict[int, tuple[weakref.ref[Any], dict[int, str]]] = {}
+        self._alone: dict[int, weakref.ref[Any]] = {}
+        """Outermost modules that were in no model when they first ran."""
+        self._models: dict[int, _Model] = {}
 
     def enter(self, running: Running, module: Any) -> str:
         """Return the path of a module that begins to run, and add it to those that are running."""
         if not running:
-            path = self._label(module)
+            path = self._path_alone(module) or self._label(module)
         else:
-            root, label = running[0]
+            root, label = self._model_around(*running[0])
             path = self._path(root, label, module) or f"{running[-1][1]}.{type(module).__name__}"
         running.append((module, path))
         return path
+
+    def _path_alone(self, module: Any) -> str | None:
+        """Return the path in its model of a module that runs alone, unless it did so before it was in a model."""
+        alone = self._alone.get(id(module))
+        if alone is not None and alone() is module:
+            return None
+        found = (model.paths.get(id(module)) for model in list(self._models.values()) if model.root() is not None)
+        return next((path for path in found if path is not None), None)
+
+    def _model_around(self, module: Any, path: str) -> tuple[Any, str]:
+        """Return the model that an outermost module belongs to, most often itself, and what it is called."""
+        for model in list(self._models.values()):
+            root = model.root()
+            if root is not None and model.paths.get(id(module)) == path:
+                return root, model.label
+        return module, path
 
     def _label(self, root: Any) -> str:
         name = type(root).__name__
@@ -60,15 +87,14 @@ class ModulePaths:
         while not self._is_free(label, root):
             number += 1
             label = f"{name}_{number}"
-        self._owners[label] = weakref.ref(root)
+        self._owners[label] = self._alone[id(root)] = weakref.ref(root)
         return label
 
     def _path(self, root: Any, label: str, module: Any) -> str | None:
-        reference, paths = self._models.get(id(root), (None, {}))
-        if reference is None or reference() is not root or id(module) not in paths:
-            paths = self._paths_of(root, label)
-            self._models[id(root)] = weakref.ref(root), paths
-        return paths.get(id(module))
+        model = self._models.get(id(root))
+        if model is None or model.root() is not root or id(module) not in model.paths:
+            model = self._models[id(root)] = _Model(weakref.ref(root), label, self._paths_of(root, label))
+        return model.paths.get(id(module))
 
     def _paths_of(self, root: Any, label: str) -> dict[int, str]:
         paths = {}

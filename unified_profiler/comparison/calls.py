@@ -37,7 +37,7 @@ def _first_of_gradient(events: EventTable, calls: Flags, rows: Keys, parent: Int
     """Keep one of the gradients that belong to the same forward call, found by the sequence number of an operator."""
     sequence, direction = ints(events, "sequence_id"), coded(events, "direction")
     gradients = np.flatnonzero(calls & (sequence >= 0) & direction.where("backward".__eq__))
-    forward = np.flatnonzero((sequence >= 0) & direction.where("forward".__eq__))
+    forward = np.flatnonzero((sequence >= 0) & direction.where({"forward", "recompute"}.__contains__))
     if not len(gradients) or not len(forward):
         return calls
     forward = forward[np.lexsort((ints(events, "start_ns")[forward], sequence[forward]))]

@@ -14,7 +14,7 @@ from unified_profiler.model.alignment import align
 from unified_profiler.model.borders import fit
 from unified_profiler.model.columns import look_up
 from unified_profiler.model.module_backward import backward_spans
-from unified_profiler.model.module_time import carry_modules
+from unified_profiler.model.module_time import carry_modules, recomputed_calls
 from unified_profiler.model.nesting import Ints, nest, of_kind, whole_numbers
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind, empty_table
 
@@ -53,7 +53,7 @@ def assemble(
     if counters is not None:
         events = _concat([events, counters])
     place = _Place(cycle, 0 if rank is None else rank, host)
-    events = carry_modules(place.put(events), waited=waited)
+    events = carry_modules(recomputed_calls(place.put(events)), waited=waited)
     backward = backward_spans(events)
     return place.put(_concat([backward, events])) if len(backward) else events  # first: they enclose what is as long
 

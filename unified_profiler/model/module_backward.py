@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from unified_profiler.model.module_time import BACKWARD, backward_nodes, models, module_calls, operators_outside
+from unified_profiler.model.module_time import (
+    BACKWARD,
+    backward_nodes,
+    models,
+    module_calls,
+    operators_outside,
+    outermost_of,
+)
 from unified_profiler.model.nesting import Ints, whole_numbers
 from unified_profiler.model.schema import EventTable, Kind, Layer, empty_table, event_table
 
@@ -63,18 +70,24 @@ def _backward_passes(events: EventTable, nodes: Ints) -> tuple[Ints, Ints]:
     """Return the nodes in the order in which each thread ran them, and the number of the backward pass of each.
 
     A pass begins with the last operator of the forward pass, which has the highest sequence number, and runs on a
-    thread without operators of any other kind in between. It never goes on in another step.
+    thread without operators of any other kind in between. It never goes on in another step. What runs within a node
+    belongs to the pass of that node.
     """
     columns = ("pid", "tid", "step", "start_ns", "sequence_id")
     pid, tid, step, start, sequence = (whole_numbers(events.column(name)) for name in columns)
-    rows = np.concatenate([nodes, np.flatnonzero(operators_outside(events, nodes))])
-    is_node = np.repeat([True, False], [len(nodes), len(rows) - len(nodes)])
+    outermost = outermost_of(events, nodes)
+    outer = nodes[outermost[nodes] == nodes]
+    rows = np.concatenate([outer, np.flatnonzero(operators_outside(events, nodes))])
+    is_node = np.repeat([True, False], [len(outer), len(rows) - len(outer)])
     order = np.lexsort((start[rows], tid[rows], pid[rows]))
     between = np.cumsum(~is_node[order])[is_node[order]]
-    nodes = rows[order][is_node[order]]
-    same = np.stack([pid[nodes], tid[nodes], step[nodes], between])
+    outer = rows[order][is_node[order]]
+    same = np.stack([pid[outer], tid[outer], step[outer], between])
     begins = np.append(True, (np.diff(same) != 0).any(axis=0))
-    return nodes, _numbered(begins.tolist(), sequence[nodes].tolist())
+    number = np.full(len(events), -1, np.int64)
+    number[outer] = _numbered(begins.tolist(), sequence[outer].tolist())
+    nodes = nodes[np.lexsort((start[nodes], tid[nodes], pid[nodes]))]
+    return nodes, number[outermost[nodes]]
 
 
 def _numbered(begins: Sequence[bool], sequence: Sequence[int]) -> Ints:
@@ -101,7 +114,7 @@ def _spans(nodes: Iterable[Mapping[str, Any]], model_of: Mapping[str, str], call
         del open_spans[same:]
         end = node["start_ns"] + node["duration_ns"]
         for span in open_spans:
-            span.end_ns = end
+            span.end_ns = max(span.end_ns, end)  # a node may run within the one before it
         open_spans += [_Span(path, node, end, level) for level, path in enumerate(chain[same:], same)]
     yield from open_spans
 

@@ -19,9 +19,11 @@ from unified_profiler.model.tree import Tree
 
 Flags = npt.NDArray[np.bool_]
 
-BACKWARD = "backward"
+BACKWARD, RECOMPUTE = "backward", "recompute"
 RELATIVE = "."
 """Begins the path of a module that is relative to the module around the event."""
+_MOST_ORDERS = 8
+"""Gradients of gradients are followed up to this order."""
 
 
 def module_calls(events: EventTable) -> Flags:
@@ -44,12 +46,28 @@ def carry_modules(events: EventTable, *, waited: bool = False) -> EventTable:
     around = tree.inherit(np.where(modules, told, -1), outermost=False)
     model = tree.inherit(np.where(modules, told, -1), outermost=True)
     told, paths = _absolute(told, np.where(around == model, -1, around), paths)
-    found = np.where(told >= 0, told, around)
-    backward = tree.inherit(_differentiated(events, found), outermost=False)
-    found = np.where(found < 0, backward, found)
+    own = np.where(told >= 0, told, around)
+    found = _with_gradients(tree, own, _differentiated(events, tree))
     if waited:
         found = np.where(found < 0, _in_time(events, tree, modules, told), found)
     return with_column(events, "module", text(_by_launch(events, found), paths))
+
+
+def _with_gradients(tree: Tree, own: Ints, pairs: tuple[Ints, Ints]) -> Ints:
+    """Give the nodes of backward passes, and what is in them, the modules of the operators that they differentiate.
+
+    These may be in a backward pass themselves, as those that the gradient of a gradient differentiates.
+    """
+    nodes, operators = pairs
+    found = own
+    for _ in range(_MOST_ORDERS):
+        given = np.full(len(own), -1, np.int64)
+        given[nodes] = found[operators]
+        following = np.where(own < 0, tree.inherit(given, outermost=False), own)
+        if np.array_equal(following, found):
+            break
+        found = following
+    return found
 
 
 def _absolute(told: Ints, around: Ints, paths: list[str]) -> tuple[Ints, list[str]]:
@@ -70,25 +88,38 @@ def models(events: EventTable) -> dict[str, str]:
     outermost = tree_of(events).inherit(np.where(modules, told, -1), outermost=True)
     inside = (told >= 0) & (outermost >= 0)
     pairs = np.unique(np.stack([told[inside], outermost[inside]]), axis=1).T.tolist()
+    parts = {module for module, model in pairs if module != model}
+    pairs.sort(key=lambda pair: pair[1] not in parts)  # a part of a model that was called alone is no model
     return {paths[module]: paths[model] for module, model in pairs}
 
 
 def backward_nodes(events: EventTable) -> Flags:
-    """Say which events are operators of a backward pass of which the module is known, the outermost of their kind."""
+    """Say which events are nodes of a backward pass of which the module is known."""
     told, _ = _codes(events, "module")
-    nodes = _says(events, "direction", BACKWARD) & (whole_numbers(events.column("sequence_id")) >= 0) & (told >= 0)
-    tree = tree_of(events)
-    above = tree.inherit(np.where(nodes, 0, -1), outermost=True)[np.maximum(tree.parent, 0)]
-    outermost: Flags = nodes & ((tree.parent < 0) | (above < 0))
-    return outermost
+    return _nodes(events, tree_of(events)) & (told >= 0)
+
+
+def recomputed_calls(events: EventTable) -> EventTable:
+    """Return the events with the calls of modules that a backward pass makes to compute again marked as such."""
+    codes, texts = _codes(events, "direction")
+    modules = module_calls(events)
+    if RECOMPUTE not in texts or not modules.any():
+        return events
+    again = texts.index(RECOMPUTE)
+    codes = np.where(modules & (_direction_around(events, tree_of(events)) == again), again, codes)
+    return with_column(events, "direction", text(codes, texts))
 
 
 def operators_outside(events: EventTable, nodes: Ints) -> Flags:
     """Say which operators are neither among these events nor within one of them, nor of a backward pass."""
-    inside = np.full(len(events), -1, np.int64)
-    inside[nodes] = 0
-    outside: Flags = tree_of(events).inherit(inside, outermost=True) < 0
-    return of_kind(events, Kind.OP) & outside & ~_says(events, "direction", BACKWARD)
+    return of_kind(events, Kind.OP) & (outermost_of(events, nodes) < 0) & ~_says(events, "direction", BACKWARD)
+
+
+def outermost_of(events: EventTable, rows: Ints) -> Ints:
+    """Return for each event the outermost of these rows that it is in, itself included, -1 for none."""
+    own = np.full(len(events), -1, np.int64)
+    own[rows] = rows
+    return tree_of(events).inherit(own, outermost=True)
 
 
 def tree_of(events: EventTable) -> Tree:
@@ -107,20 +138,42 @@ def _says(events: EventTable, column: str, value: str) -> Flags:
     return flags
 
 
-def _differentiated(events: EventTable, module: Ints) -> Ints:
-    """Return for each backward operator the module of the last forward operator with its sequence number."""
+def _code(events: EventTable, column: str, value: str) -> int:
+    _, texts = _codes(events, column)
+    return texts.index(value) if value in texts else -2
+
+
+def _direction_around(events: EventTable, tree: Tree) -> Ints:
+    """Return the direction of the closest native event with one that encloses each event, as a code, -1 for none."""
+    codes, _ = _codes(events, "direction")
+    own = np.where(_says(events, "layer", Layer.API.value), -1, codes)
+    return np.where(tree.parent >= 0, tree.inherit(own, outermost=False)[tree.parent], -1)
+
+
+def _nodes(events: EventTable, tree: Tree) -> Flags:
+    """Say which events are nodes of a backward pass: the outermost ones of it, also if it runs within another node."""
+    inside = _direction_around(events, tree) == _code(events, "direction", BACKWARD)
+    has_number = whole_numbers(events.column("sequence_id")) >= 0
+    nodes: Flags = _says(events, "direction", BACKWARD) & has_number & ~inside
+    return nodes
+
+
+def _differentiated(events: EventTable, tree: Tree) -> tuple[Ints, Ints]:
+    """Return nodes of backward passes, and for each the last event before it that has its sequence number.
+
+    What is computed again within a backward pass has its own graph: only nodes within it differentiate it.
+    """
     sequence, start = whole_numbers(events.column("sequence_id")), whole_numbers(events.column("start_ns"))
-    backward = _says(events, "direction", BACKWARD)
-    forward = np.flatnonzero((sequence >= 0) & ~backward & ~of_kind(events, Kind.COMPILE))
-    nodes = np.flatnonzero((sequence >= 0) & backward)
-    found = np.full(len(sequence), -1, np.int64)
-    if len(forward):
-        forward = forward[np.lexsort((start[forward], sequence[forward]))]
-        keys = sequence[forward]
-        last = np.searchsorted(keys, sequence[nodes], side="right") - 1
-        known = (last >= 0) & (keys[last] == sequence[nodes])
-        found[nodes[known]] = module[forward[last[known]]]
-    return found
+    again = _says(events, "direction", RECOMPUTE) & ~_says(events, "layer", Layer.API.value)
+    again &= _direction_around(events, tree) != _code(events, "direction", RECOMPUTE)
+    scope = tree.inherit(np.where(again, np.arange(len(again)), -1), outermost=False)
+    rows = np.flatnonzero((sequence >= 0) & ~of_kind(events, Kind.COMPILE))
+    rows = rows[np.lexsort((start[rows], sequence[rows], scope[rows]))]
+    is_node = _nodes(events, tree)[rows]
+    last = np.maximum.accumulate(np.where(is_node, -1, np.arange(len(rows))))[is_node]
+    nodes, found = rows[is_node], rows[last]
+    fits = (last >= 0) & (sequence[nodes] == sequence[found]) & (scope[nodes] == scope[found])
+    return nodes[fits], found[fits]
 
 
 def _in_time(events: EventTable, tree: Tree, modules: Flags, told: Ints) -> Ints:

@@ -64,7 +64,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("name", TEXT, "native name, unchanged", nullable=False),
     Column("op", TEXT, "canonical operator of the kernel itself: ONNX name, or x: name"),
     Column("origin", TEXT, "canonical operator of the forward operator or layer that caused the event"),
-    Column("direction", TEXT, "forward, backward or update"),
+    Column("direction", TEXT, "forward, backward, update or recompute"),
     Column("layer", TEXT, "application, api, framework, runtime or hardware", nullable=False),
     Column("kind", TEXT, "step, region, api_call, module, op, kernel, copy, ...", nullable=False),
     Column("framework", TEXT, "torch, tensorflow, mindspore; null for the facade's own events"),

@@ -206,3 +206,15 @@ def test_several_backward_passes_of_a_step_have_a_span_each() -> None:
         earlier.mean().backward()
     assert len(_spans(profiler, "Sequential", "backward")) == 2
     assert len(_spans(profiler, "Linear", "backward")) == 1
+
+
+def test_paths_are_the_same_with_and_without_stacks() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    model(X).sum().backward()  # gradients are there from now on
+    found = []
+    for with_stack in (False, True):
+        with Profiler(with_modules=True, with_stack=with_stack, backend="torch") as profiler:
+            model(X).sum().backward()
+        operators = [row for row in profiler.traces[0].events.to_pylist() if row["kind"] == "op"]
+        found.append(Counter((row["name"], row["direction"], row["module"]) for row in operators))
+    assert found[0] == found[1]

@@ -67,3 +67,20 @@ def test_leaving_a_module_leaves_what_was_begun_in_it() -> None:
     assert len(running) == 2
     leave(running, model)
     assert running == []
+
+
+def test_a_part_of_a_model_that_runs_alone_goes_by_its_path_and_so_does_what_is_in_it() -> None:
+    leaf = Part()
+    layer = Part(leaf=leaf)
+    paths, model = ModulePaths(below), Model(encoder=layer)
+    enter(paths, [], model, layer, leaf)
+    assert enter(paths, [], layer, leaf) == ["encoder", "encoder.leaf"]
+    assert enter(paths, [], model) == ["Model"]
+
+
+def test_a_module_that_ran_alone_first_keeps_its_name() -> None:
+    layer = Part()
+    paths, model = ModulePaths(below), Model(encoder=layer)
+    assert enter(paths, [], layer) == ["Part"]
+    enter(paths, [], model, layer)
+    assert enter(paths, [], layer) == ["Part"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -228,3 +229,43 @@ def test_the_gradient_of_an_operator_outside_of_modules_has_no_module() -> None:
     forward = events(("f0", "op", 25, 30), ("loss", "op", 110, 120), sequence_id=[1, 1], direction="forward")
     found = by_name(assemble([forward, _backward((200, 210, 1))], calls=MODEL), "module")
     assert found["b200"] is None
+
+
+# --- computing again, and gradients of gradients ----------------------------------------------------------------------
+
+
+def _recomputed() -> EventTable:
+    """A node in which a module runs again, in a graph with the same numbers, and is differentiated there."""
+    first = events(("f0", "op", 25, 30), ("f1", "op", 75, 80), sequence_id=[1, 2], direction="forward")
+    node = events(("node", "op", 200, 300), sequence_id=[2], direction="backward")
+    marker = events(("again", "region", 201, 299), direction="recompute")
+    again = events(("a0", "op", 212, 215), sequence_id=[1], direction="recompute")
+    inner = events(("b0", "op", 230, 240), sequence_id=[1], direction="backward")
+    calls = pa.concat_tables([MODEL, modules(("Linear", "block.0", 210, 220))]).unify_dictionaries().combine_chunks()
+    return assemble([first, node, marker, again, inner], calls=calls)
+
+
+def test_what_is_computed_again_has_a_graph_of_its_own() -> None:
+    found = by_name(_recomputed(), "module")
+    assert (found["node"], found["again"], found["a0"], found["b0"]) == ("head", "head", "block.0", "block.0")
+
+
+def test_modules_that_run_again_say_so() -> None:
+    rows = [row for row in _recomputed().to_pylist() if row["kind"] == "module" and row["direction"] != "backward"]
+    found = {(row["module"], row["start_ns"]): row["direction"] for row in rows}
+    assert found["block.0", 210] == "recompute"
+    assert {direction for (_, start), direction in found.items() if start < 200} == {"forward"}
+
+
+def test_a_backward_pass_within_a_node_belongs_to_its_pass() -> None:
+    table = _recomputed()
+    assert _spans_of("Net", table) == [(200, 300)]
+    assert _spans_of("block.0", table) == [(230, 240)]
+
+
+def test_the_gradient_of_a_gradient_belongs_to_the_module_of_the_gradient() -> None:
+    forward = events(("f0", "op", 25, 30), sequence_id=[1], direction="forward")
+    gradient = events(("b0", "op", 200, 220), ("m", "op", 205, 210), sequence_id=[1, 5], direction="backward")
+    second = events(("b1", "op", 300, 310), sequence_id=[5], direction="backward")
+    found = by_name(assemble([forward, gradient, second], calls=MODEL), "module")
+    assert (found["b0"], found["m"], found["b1"]) == ("block.0",) * 3

@@ -1,6 +1,7 @@
-"""Annotations in the native trace for Keras with the torch backend, whose layers and optimizers torch does not know.
+"""Annotations that are put into the native trace while a recording runs, for what operators do not tell.
 
-They are there while a recording runs. An update is annotated as torch annotates that of its own optimizers.
+They are around the recomputation of checkpointed functions and, in Keras with the torch backend, around layers and
+updates. An update is annotated as torch annotates that of its own optimizers.
 """
 
 from __future__ import annotations
@@ -11,13 +12,38 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.utils.checkpoint
 
-from unified_profiler_torch.canonical_table import LAYER, lookup
+from unified_profiler_torch.canonical_table import LAYER, RECOMPUTATION, lookup
 from unified_profiler_torch.step_hooks import Undo, _replace
 
 
-def annotate_keras() -> list[Undo]:
-    """Begin to annotate layers and updates, if Keras runs on torch in this process; return the undoings."""
+def annotate() -> list[Undo]:
+    """Begin to annotate; return the undoings."""
+    return [*_annotate_recomputation(), *_annotate_keras()]
+
+
+def _annotate_recomputation() -> list[Undo]:
+    """Annotate what the backward pass of a checkpoint computes again; reentrant ones have a node that tells it."""
+    hook = getattr(torch.utils.checkpoint, "_recomputation_hook", None)
+    if hook is None:
+        return []
+
+    class Annotated(hook):  # type: ignore[misc, valid-type]
+        def __enter__(self) -> None:
+            self._annotation = torch.profiler.record_function(RECOMPUTATION)
+            self._annotation.__enter__()
+            super().__enter__()
+
+        def __exit__(self, *error: object) -> None:
+            super().__exit__(*error)
+            self._annotation.__exit__(None, None, None)
+
+    return [_replace(torch.utils.checkpoint, "_recomputation_hook", Annotated)]
+
+
+def _annotate_keras() -> list[Undo]:
+    """Annotate layers and updates, if Keras runs on torch in this process."""
     layers = sys.modules.get("keras.src.backend.torch.layer")
     optimizers = sys.modules.get("keras.src.optimizers.base_optimizer")
     if layers is None or optimizers is None:
