@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,6 +34,9 @@ _DISPLACED = (
     "TensorBoard callback with `profile_batch`), and TensorFlow allows one at a time. The program has what its own "
     "recorded; what this one had recorded is lost. Use one of them in a step, or leave TensorFlow out with `backend=`."
 )
+
+_UNTIL_MARKED_S = 0.005
+"""How long XLA's threads get to mark the ends of instructions, which they do when the result may be there already."""
 
 
 class XPlaneCollector:
@@ -90,6 +94,7 @@ class XPlaneCollector:
             BackendBusyError: The program started its own, which took the place of this one.
             NativeProfilerError: TensorFlow failed or wrote nothing.
         """
+        time.sleep(_UNTIL_MARKED_S)
         with self._lock:
             session = self._let_go()
             if session is None:

@@ -28,6 +28,7 @@ _EAGER_CALL = "EagerLocalExecute: "
 _EAGER_KERNEL = "KernelAndDeviceFunc::Run"
 _ASYNC_START = "ExecutorState::ProcessAsync::Start"
 _EXECUTOR = "ExecutorState::Process"
+_PROGRAM = "ThunkExecutor::Execute"
 _SHARED_WORK = "ParallelFor"
 _DEVICE_ALLOCATOR = re.compile(r"(GPU|TPU)_(\d+)_")
 _MEMORY = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
@@ -61,7 +62,7 @@ class Describer:
         if name.startswith("$"):
             return Meaning(name, role=Role.FRAME, attributes=attributes_text(said))
         if name.startswith(END_MARK) and name.removeprefix(END_MARK) in self.instructions:
-            return Meaning(name, role=Role.LEFT_OUT)
+            return Meaning(name, role=Role.END_MARK)
         if "hlo_op" in said:
             return self._instruction(name, said)
         if "step_num" in said or "tf_function_call" in said:
@@ -98,23 +99,26 @@ class Describer:
         )
 
     def _instruction(self, name: str, said: Stats) -> Meaning:
-        """Describe a piece of an XLA program, an operator like any other: there is none but these in the program."""
+        """Describe an instruction of an XLA program: an operator, unless it runs other instructions, as loops do."""
         source = self._source(said)
         by_name = self.reader.canonical(None, name)
         canonical = self.reader.canonical(*source) if source else by_name
         if canonical.op is None:
             canonical = replace(canonical, op=by_name.op)
         known = {"node": source.node, "op_type": source.op_type} if source else {}
-        return Meaning(
+        described = Meaning(
             name,
             Layer.FRAMEWORK,
             Kind.OP,
+            Role.INSTRUCTION,
             canonical=canonical,
             node=source.node if source else None,
             op_type=source.op_type if source else None,
             module=self.reader.module(source.node if source else None),
             attributes=attributes_text(known | said),
         )
+        is_call = self.programs.is_call(said.get("hlo_module"), said.get("program_id"), str(said["hlo_op"]))
+        return described.as_runtime() if is_call else described
 
     def _source(self, said: Stats) -> Source | None:
         if "hlo_op" not in said:
@@ -130,6 +134,8 @@ class Describer:
             role = Role.EAGER_KERNEL
         elif name == _EXECUTOR:
             role = Role.EXECUTOR
+        elif name == _PROGRAM:
+            role = Role.PROGRAM
         elif name.startswith(_SHARED_WORK):
             role = Role.SHARED_WORK
         correlation = whole(said.pop("correlation_id", None))

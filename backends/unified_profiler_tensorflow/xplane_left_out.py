@@ -17,7 +17,7 @@ OWN_ID = "id"
 _WITH_ID = LEFT_OUT | {OWN_ID}
 
 END_MARK = "end: "
-"""Begins the name of a mark at the end of each piece of an XLA program, which has an event of its own already."""
+"""Begins the name of a mark at the end of each instruction of an XLA program, which is no event of its own."""
 
 
 def left_out(event_name: str) -> frozenset[str]:

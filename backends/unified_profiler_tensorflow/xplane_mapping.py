@@ -14,12 +14,17 @@ from unified_profiler.model.nesting import Ints
 from unified_profiler.model.overlaps import overlapping
 from unified_profiler.model.schema import EventTable, Kind, event_table
 from unified_profiler.model.tree import Flags, Tree
+from unified_profiler_tensorflow.step_stats_lanes import lane_number, lay_out
 from unified_profiler_tensorflow.xplane_columns import numbers
 from unified_profiler_tensorflow.xplane_describer import Describer
-from unified_profiler_tensorflow.xplane_lanes import BESIDE, LaneSort
+from unified_profiler_tensorflow.xplane_ends import Ends
+from unified_profiler_tensorflow.xplane_lanes import BESIDE, Lane, LaneSort
 from unified_profiler_tensorflow.xplane_meaning import Meaning, Role, operator, repeated
 from unified_profiler_tensorflow.xplane_rows import Rows, Saying
 from unified_profiler_tensorflow.xplane_sessions import Node, SessionRun, told_by
+
+_ASYNCHRONOUS = "XLA asynchronous"
+"""The name of the lanes of instructions that outlast their event."""
 
 
 class Mapping:
@@ -32,8 +37,8 @@ class Mapping:
     def __init__(self, rows: Rows, describer: Describer, sessions: Sequence[SessionRun] = ()) -> None:
         self._index = Index()
         meaning = self._index.codes(_describe_all(describer, rows.sayings))[rows.saying]
-        kept = np.flatnonzero(self._flags(meaning, lambda m: m.role is not Role.LEFT_OUT))
-        self._lanes, self._lane, self._meaning = rows.lanes, rows.lane[kept], meaning[kept]
+        kept = np.flatnonzero(self._flags(meaning, lambda m: m.role is not Role.END_MARK))
+        self._lanes, self._lane, self._meaning = list(rows.lanes), rows.lane[kept], meaning[kept]
         self._start, self._end = rows.start_ns[kept], rows.end_ns[kept]
         self._pid = np.array([lane.pid for lane in rows.lanes], np.int64)[self._lane]
         self._tid = self._place()
@@ -42,6 +47,7 @@ class Mapping:
         self._settle_asynchronous()
         self._settle_steps()
         self._settle_sessions(sessions)
+        self._settle_instructions(self._ends(rows, meaning), kept)
 
     def table(self, host: str | None) -> EventTable:
         """Build the event table."""
@@ -145,6 +151,25 @@ class Mapping:
         rows = np.flatnonzero(self._of_role(Role.NODE, Role.ASYNC_START))
         node, nodes = self._nodes()
         self._change(rows[told_by(sessions, self._start[rows], node[rows], nodes)], Meaning.as_runtime)
+
+    def _ends(self, rows: Rows, meaning: Ints) -> Ends:
+        return Ends(
+            *(rows.start_ns, rows.end_ns, rows.lane, rows.flow),
+            instruction=self._flags(meaning, lambda m: m.role is Role.INSTRUCTION),
+            mark=self._flags(meaning, lambda m: m.role is Role.END_MARK),
+            executor=self._flags(meaning, lambda m: m.role is Role.PROGRAM),
+        )
+
+    def _settle_instructions(self, ends: Ends, kept: Ints) -> None:
+        """Let instructions of XLA end when their work did; those that outlast their event have lanes of their own."""
+        self._change(np.searchsorted(kept, ends.unmarked()), Meaning.as_unfinished)
+        rows, end_ns = ends.late()
+        rows = np.searchsorted(kept, rows)
+        self._end[rows] = end_ns
+        numbers = lay_out(self._start[rows].tolist(), end_ns.tolist(), [False] * len(rows))
+        self._tid[rows] = [lane_number(_ASYNCHRONOUS, number) for number in numbers]
+        self._lane[rows] = len(self._lanes)
+        self._lanes += [Lane(int(pid), lane_number(_ASYNCHRONOUS), _ASYNCHRONOUS) for pid in self._pid[rows[:1]]]
 
     def _nodes(self) -> tuple[Ints, list[Node]]:
         """Return the node of each event, as a number, and the nodes."""

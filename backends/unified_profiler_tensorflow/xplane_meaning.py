@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
+import msgspec
+
 from unified_profiler.model.schema import Kind, Layer
 from unified_profiler_tensorflow.canonical import BACKWARD, FORWARD, UPDATE, Canonical
 from unified_profiler_tensorflow.node_reader import NodeReader
@@ -36,7 +38,12 @@ class Role(Enum):
     """A piece of an executor's work; its last moment lies within the next piece."""
     SHARED_WORK = auto()
     """The work of an operator, once more, where it is shared among threads."""
-    LEFT_OUT = auto()
+    INSTRUCTION = auto()
+    """An instruction of an XLA program."""
+    PROGRAM = auto()
+    """XLA's executor, which runs instructions of a program."""
+    END_MARK = auto()
+    """The mark at the end of an instruction, which has an event of its own."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,11 @@ class Meaning:
     def is_training(self) -> bool:
         """Whether it is a part of the backward pass or of an update."""
         return self.canonical.direction in (BACKWARD, UPDATE)
+
+    def as_unfinished(self) -> Meaning:
+        """Return the same event as one whose end was not recorded."""
+        known = msgspec.json.decode(self.attributes or "{}")
+        return replace(self, attributes=attributes_text({**known, "finished": False}))
 
     def as_region(self) -> Meaning:
         """Return the same step as a mere region."""

@@ -15,6 +15,7 @@ from unified_profiler.model.foreign import reading
 from unified_profiler.model.foreign_values import bounded
 from unified_profiler.model.nesting import Ints
 from unified_profiler_tensorflow.xplane import Plane, Space, Stats, columns_of
+from unified_profiler_tensorflow.xplane_ends import Flows
 from unified_profiler_tensorflow.xplane_lanes import Lane, Lanes, LaneSort
 from unified_profiler_tensorflow.xplane_left_out import left_out
 
@@ -29,7 +30,10 @@ class Saying(NamedTuple):
 
 @dataclass(frozen=True)
 class Rows:
-    """The events of a file. `saying` and `lane` are numbers into the lists of the same names."""
+    """The events of a file. `saying` and `lane` are numbers into the lists of the same names.
+
+    `flow` links the instructions of XLA's programs to the marks at their ends.
+    """
 
     sayings: list[Saying]
     lanes: list[Lane]
@@ -37,6 +41,7 @@ class Rows:
     lane: Ints
     start_ns: Ints
     end_ns: Ints
+    flow: Ints
 
 
 def read_rows(space: Space, lanes: Lanes) -> Rows:
@@ -46,9 +51,10 @@ def read_rows(space: Space, lanes: Lanes) -> Rows:
         TraceFormatError: Events refer to names that are not there.
     """
     parts: list[_Part] = []
+    flows = Index()
     for plane in space.planes:
         with reading(f"{space.path}, plane {plane.name!r:.100}", expected="an XPlane file"):
-            parts += _PlaneReader(plane, space.path).parts(lanes)
+            parts += _PlaneReader(plane, space.path, flows).parts(lanes)
     sayings: list[Saying] = []
     saying = []
     for part in parts:
@@ -62,6 +68,7 @@ def read_rows(space: Space, lanes: Lanes) -> Rows:
         np.repeat(np.arange(len(parts)), counts),
         _moments(space, [part.start_ns for part in parts]),
         _moments(space, [part.end_ns for part in parts]),
+        _join([part.flow for part in parts]),
     )
 
 
@@ -73,11 +80,13 @@ class _Part(NamedTuple):
     saying: Ints
     start_ns: Ints
     end_ns: Ints
+    flow: Ints
 
 
 class _PlaneReader:
-    def __init__(self, plane: Plane, path: Path) -> None:
+    def __init__(self, plane: Plane, path: Path, flows: Index) -> None:
         self._plane, self._path = plane, path
+        self._flows = Flows(plane, flows)
         self._places = {number: place for place, number in enumerate(plane.event_names)}
         self._left_out = {number: left_out(name) for number, name in plane.event_names.items()}
         prefixes = {names: plane.prefixes(names) for names in set(self._left_out.values())}
@@ -98,7 +107,7 @@ class _PlaneReader:
             saying, distinct = encode(place * (len(keys) + 1) + said)
             pairs = [divmod(pair, len(keys) + 1) for pair in distinct.tolist()]
             sayings = [self._saying(names[name], keys[key], lane) for name, key in pairs]
-            yield _Part(lane, sayings, saying, start_ns, end_ns)
+            yield _Part(lane, sayings, saying, start_ns, end_ns, self._flows.of(line.events))
 
     def _kept(self, events: Sequence[Any]) -> list[tuple[bytes, ...]]:
         """Return the encoded stats of each event, less those that are left out."""

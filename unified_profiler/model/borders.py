@@ -95,9 +95,9 @@ class _Lane:
             return _NONE, _NONE
         since = int(np.searchsorted(self._latest_end[:before], moment, side="right"))
         start, end = self._start[since:before], self._end[since:before]
-        found = np.flatnonzero((end > moment) & ~((start <= first) & (end >= last)))
-        found = found[np.argsort(start[found] - end[found], kind="stable")]
-        return start[found], end[found]
+        cut = np.flatnonzero((end > moment) & ~((start <= first) & (end >= last)))
+        cut = cut[np.argsort(start[cut] - end[cut], kind="stable")]
+        return start[cut], end[cut]
 
 
 def _move(spans: _Rows, mine: Ints, is_step: Flags, lane: _Lane) -> None:

@@ -53,6 +53,7 @@ def test_it_has_the_schema(name: str) -> None:
         ("keras_fit_onednn", {"op": 278, "region": 2, "runtime": 2079, "memory": 40}),
         ("loop", {"op": 131, "region": 1, "runtime": 399}),
         ("xla", {"op": 9, "region": 1, "runtime": 27}),
+        ("xla_convolution", {"op": 9, "region": 3, "runtime": 102}),
     ],
 )
 def test_the_kinds_are_these(name: str, kinds: dict[str, int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,9 +18,11 @@ import pytest
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
+from unified_profiler.model.alignment import CLOCK_SLACK_NS
 from unified_profiler.model.assembly import assemble
-from unified_profiler.spi import NativeCapture
+from unified_profiler.spi import NativeCapture, RecordOptions
 from unified_profiler_tensorflow.normalise import TensorFlowNormaliser
+from unified_profiler_tensorflow.recorder import TensorFlowRecorder
 
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -40,6 +43,10 @@ class Walked:
     stats: dict[str, Any]
     start_ns: int
     duration_ns: int
+
+    @property
+    def end_ns(self) -> int:
+        return self.start_ns + self.duration_ns
 
 
 def walk(path: Path) -> Iterator[Walked]:
@@ -98,6 +105,21 @@ def node_of(event: dict[str, Any]) -> str | None:
     return found
 
 
+def true_duration_ns(event: Walked, events: list[Walked]) -> int:
+    """Return how long an instruction of XLA took: until its mark, or until what waited for it began on that thread."""
+    marks = [e for e in events if e.name.startswith("end: ") and e.stats["_c"] == event.stats["_p"]]
+    (mark,) = marks or [event]
+    if mark.start_ns <= event.end_ns:
+        return event.duration_ns
+    thread = [e for e in events if e.line == mark.line and e.end_ns <= mark.start_ns]
+    work = [e for e in thread if "hlo_op" in e.stats or e.name == "ThunkExecutor::Execute"]
+    tasks = [e for e in thread if e.name.startswith("ThreadpoolListener::")]
+    alone = [t for t in tasks if not any(e.start_ns <= t.start_ns <= e.end_ns for e in work)]
+    begun = max(task.start_ns for task in alone)
+    done = min((e.start_ns for e in work if e.start_ns >= begun), default=mark.start_ns)
+    return done - event.start_ns
+
+
 def expected_operators(path: Path) -> dict[tuple[str, str | None], list[tuple[int, int]]]:
     """Start and duration of nodes, starts of asynchronous nodes and kernels of eager calls, by type and node."""
     found: dict[tuple[str, str | None], list[tuple[int, int]]] = defaultdict(list)
@@ -109,7 +131,7 @@ def expected_operators(path: Path) -> dict[tuple[str, str | None], list[tuple[in
             called = name.removeprefix("EagerLocalExecute: ")
         times = event.start_ns, event.duration_ns
         if "hlo_op" in event.stats:
-            found[name, "xla"].append(times)
+            found[name, "xla"].append((event.start_ns, true_duration_ns(event, events)))
         elif name == "ExecutorState::ProcessAsync::Start":
             found[event.stats["kernel_type"], event.stats["name"]].append(times)
         elif name == "KernelAndDeviceFunc::Run" and not called.startswith(FUNCTION):
@@ -130,6 +152,77 @@ def test_operators_nodes_starts_and_durations_are_those_of_the_file(mode: str, r
     expected = expected_operators(record(mode))
     assert {key: sorted(times) for key, times in found.items()} == expected
     assert len(expected) > 30
+
+
+@pytest.fixture(scope="module")
+def convolution(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[int, int]]]:
+    """A recording of a compiled convolution, and when each of its calls was made and had its result."""
+    kernel, images = tf.Variable(tf.ones((3, 3, 16, 32))), tf.ones((8, 64, 64, 16))
+    folder, calls = tmp_path_factory.mktemp("convolution"), []
+
+    @tf.function(jit_compile=True)  # type: ignore[untyped-decorator]
+    def convolve() -> Any:
+        return tf.reduce_sum(tf.nn.relu(tf.nn.conv2d(images, kernel, 1, "SAME")))
+
+    convolve()
+    recorder = TensorFlowRecorder(RecordOptions(), folder)
+    recorder.arm()
+    recorder.start()
+    for _ in range(5):
+        start = time.time_ns()
+        convolve().numpy()
+        calls.append((start, time.time_ns()))
+    (path,) = recorder.stop().files
+    return path, calls
+
+
+def instructions(path: Path) -> list[dict[str, Any]]:
+    return [event for event in normalised(path) if "hlo_op" in (event["attributes"] or "")]
+
+
+def test_instructions_last_from_their_start_until_they_are_done(convolution: tuple[Path, object]) -> None:
+    path, _ = convolution
+    events = list(walk(path))
+    walked = [e for e in events if "hlo_op" in e.stats]
+    expected = sorted((e.name, e.start_ns, true_duration_ns(e, events)) for e in walked)
+    found = instructions(path)
+    assert sorted((e["name"], e["start_ns"], e["duration_ns"]) for e in found) == expected
+    assert sum(e["duration_ns"] for e in found) >= sum(e.duration_ns for e in walked)
+
+
+def test_no_instruction_outlasts_the_call_that_waits_for_its_result(
+    convolution: tuple[Path, list[tuple[int, int]]],
+) -> None:
+    path, calls = convolution
+    starts = np.array([start for start, _ in calls])
+    found = instructions(path)
+    call = np.searchsorted(starts, [event["start_ns"] for event in found], side="right") - 1
+    assert Counter(call.tolist()) == dict.fromkeys(range(5), len(found) // 5)
+    ends = [event["start_ns"] + event["duration_ns"] for event in found]
+    assert all(end <= calls[n][1] + CLOCK_SLACK_NS for end, n in zip(ends, call, strict=True))
+    unmarked = [n for event, n in zip(found, call, strict=True) if "finished" in json.loads(event["attributes"])]
+    assert set(unmarked) <= {4}  # recording ended before the mark
+
+
+def test_a_compiled_loop_is_no_operator_beside_those_in_it(tmp_path: Path) -> None:
+    kernel, images = tf.Variable(tf.ones((3, 3, 8, 8))), tf.ones((4, 32, 32, 8))
+
+    @tf.function(jit_compile=True)  # type: ignore[untyped-decorator]
+    def convolve(times: Any) -> Any:
+        return tf.while_loop(
+            lambda n, _: n < times, lambda n, x: (n + 1, tf.nn.conv2d(x, kernel, 1, "SAME") * 0.1), (0, images)
+        )
+
+    convolve(tf.constant(3))
+    recorder = TensorFlowRecorder(RecordOptions(), tmp_path)
+    recorder.arm()
+    recorder.start()
+    convolve(tf.constant(3))[1].numpy()
+    (path,) = recorder.stop().files
+    kinds = Counter((event["name"].partition(".")[0], event["kind"]) for event in instructions(path))
+    assert kinds["while", "runtime"] == 1
+    assert kinds["while", "op"] == 0
+    assert kinds["Conv2D", "op"] == 3
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,23 @@ def xla() -> Callable[[], Any]:
     return lambda: step(tf.ones((48, 64)))
 
 
+def xla_convolution() -> Callable[[], Any]:
+    import tensorflow as tf
+
+    kernel, images = tf.Variable(tf.ones((3, 3, 16, 8))), tf.ones((4, 32, 32, 16))
+
+    @tf.function(jit_compile=True)  # type: ignore[untyped-decorator]
+    def convolve() -> Any:
+        return tf.reduce_sum(tf.nn.relu(tf.nn.conv2d(images, kernel, 1, "SAME")))
+
+    def calls() -> None:
+        for _ in range(3):
+            convolve().numpy()
+        time.sleep(0.01)  # the marks at the ends of instructions come after the result
+
+    return calls
+
+
 def loop() -> Callable[[], Any]:
     import tensorflow as tf
 
@@ -85,6 +103,7 @@ RECORDINGS: dict[str, tuple[Callable[[], Callable[[], Any]], int, int]] = {
     "keras_fit_onednn": (keras_fit_onednn, 3, 0),
     "eager": (eager, 2, 0),
     "xla": (xla, 2, 0),
+    "xla_convolution": (xla_convolution, 2, 0),
     "loop": (loop, 3, 0),
     "frames": (loop, 2, 1),
 }
