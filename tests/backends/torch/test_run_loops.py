@@ -232,3 +232,29 @@ def test_work_in_child_processes_is_reported_but_not_that_of_helpers(run: Launch
     hints = [hint for hint in outcome.hints if "Child processes (2 of train) used" in hint]
     assert bool(hints) is not daemon
     assert all("torchrun" in hint and hint in stored(outcome).manifests[0].hints for hint in hints)
+
+
+def test_a_script_without_steps_is_recorded_cheaply_and_the_hint_says_what_is_missing(run: Launch) -> None:
+    outcome = run(
+        "import torch\na = torch.ones(4, 4)\nfor i in range(5): a = a @ a\n", record_shapes=True, with_stack=True
+    )
+    recorded = stored(outcome)
+    assert calls(recorded, "aten::matmul")[0] == 5
+    assert recorded.traces[0].events["input_shapes"].null_count == len(recorded.traces[0].events)
+    (hint,) = outcome.hints
+    assert "No end of a step was seen" in hint
+    assert "without record_shapes, with_stack: give --wait 0 --warmup 0" in hint
+
+
+def test_a_limit_of_events_is_kept_and_mentioned(run: Launch) -> None:
+    text = """
+opt = torch.optim.LBFGS(model.parameters(), max_iter=20)
+def closure():
+    opt.zero_grad(); loss = model(x).square().mean(); loss.backward(); return loss
+for i in range(6): opt.step(closure)
+"""
+    everything = stored(run(SETUP + text)).traces[0]
+    outcome = run(SETUP + text, max_events=everything.info.event_count // 2)
+    trace = stored(outcome).traces[0]
+    assert trace.info.event_count < everything.info.event_count
+    assert [hint for hint in outcome.hints if "more than max_events allows" in hint] == list(trace.info.hints)
