@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,9 +85,9 @@ def transformed(a):
     for transform in transforms: a = transform(a)
     return a
 class Images(Dataset):
-    def __len__(self): return 64
+    def __len__(self): return 1280
     def __getitem__(self, i): return transformed(torch.full((8,), float(i)))
-loader = DataLoader(Images(), batch_size=4)
+loader = DataLoader(Images(), batch_size=80)
 """
 
 
@@ -112,7 +113,8 @@ def test_transforms_that_are_modules_make_no_steps_without_a_loader(run: Launch)
     assert list(calls(stored(outcome), "aten::addmm").values()) == [2, 2, 2]
 
 
-def test_rollouts_before_the_first_update_make_no_steps(run: Launch) -> None:
+@pytest.mark.parametrize("options", [{}, {"keep_native": True}, {"deliver": "deferred"}], ids=str)
+def test_rollouts_before_the_first_update_make_no_steps(run: Launch, options: dict[str, Any]) -> None:
     text = """
 actor, critic = nn.Linear(8, 2), nn.Linear(8, 1)
 opt = torch.optim.Adam([*actor.parameters(), *critic.parameters()])
@@ -122,9 +124,10 @@ for update in range(4):
     for minibatch in range(4):
         opt.zero_grad(); (actor(x).square().mean() + critic(x).square().mean()).backward(); opt.step()
 """
-    outcome = run(SETUP + text)
+    outcome = run(SETUP + text, **options)
     assert (outcome.steps, signal(outcome)) == (16, "optimizer")
     recorded = stored(outcome)
+    assert [trace.info.cycle for trace in recorded.traces] == [0]
     assert calls(recorded, "Optimizer.step#Adam.step") == {2: 1, 3: 1, 4: 1}
     assert outcome.signal is not None
     assert "forward gave way to backward" in outcome.signal.switches[0]
