@@ -261,3 +261,13 @@ for i in range(6): opt.step(closure)
     trace = stored(outcome).traces[0]
     assert trace.info.event_count < everything.info.event_count
     assert [hint for hint in outcome.hints if "more than max_events allows" in hint] == list(trace.info.hints)
+
+
+def test_iterations_that_waited_in_vain_for_a_surer_signal_are_mentioned(run: Launch) -> None:
+    text = "opt = torch.optim.SGD(model.parameters(), lr=0.1)\nmodel.eval()\nfor i in range(12): model(x)\n"
+    outcome = run(SETUP + text)
+    assert (outcome.steps, outcome.signal) == (0, None)
+    assert "12 iterations were seen by forward (evaluation)" in outcome.hints[-1]
+    assert "--step-signal forward" in outcome.hints[-1]
+    chosen = run(SETUP + text, LaunchOptions(step_signal="forward"))
+    assert (chosen.steps, signal(chosen)) == (12, "forward")
