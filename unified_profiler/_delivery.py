@@ -25,6 +25,7 @@ from unified_profiler.capture.steps import StepLog
 from unified_profiler.capture.window import Window
 from unified_profiler.config import Settings
 from unified_profiler.model.assembly import assemble
+from unified_profiler.model.option_effects import OPTIONS
 from unified_profiler.model.records import CycleRecord, Manifest, StepSignal, TraceInfo
 from unified_profiler.model.run import Run, completed
 from unified_profiler.model.run_writer import RunWriter, check_output_dir
@@ -93,6 +94,7 @@ class Delivery:
             captures=tuple(cycle.captures),
             step=cycle.step,
             keep_native=self._settings.keep_native,
+            options=tuple(name for name in OPTIONS if getattr(self._settings, name)),
             max_events=self._settings.max_events or 0,
         )
         self._backends |= cycle.backends

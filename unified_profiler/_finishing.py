@@ -18,10 +18,11 @@ from unified_profiler.capture.event_limit import limit_events
 from unified_profiler.capture.window import Window
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.foreign_values import native_metadata
+from unified_profiler.model.option_effects import without_effect
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.schema import EventTable
 from unified_profiler.model.trace import Trace
-from unified_profiler.spi import Backend, NativeCapture
+from unified_profiler.spi import Backend, Capability, NativeCapture
 
 FindBackend = Callable[[str], Backend]
 
@@ -37,6 +38,8 @@ class EndedCycle:
     step: int | None = None
     """The last step that began in it; failures name it."""
     keep_native: bool = False
+    options: tuple[str, ...] = ()
+    """Options that were switched on."""
     max_events: int = 0
     """How many events the trace may hold; 0 for any number."""
 
@@ -103,6 +106,9 @@ def _trace_of(cycle: EndedCycle, recorded: Sequence[_Recorded]) -> Trace:
         rank=info.rank,
         host=info.host,
     )
+    unsupported = {one.value for result in recorded for one in frozenset(Capability) - result.backend.capabilities}
+    missing = without_effect(assembled, set(cycle.options) - unsupported, waited=window.waited)
+    info = info.model_copy(update={"hints": (*info.hints, *missing)})
     return Trace(assembled, info.model_copy(update=_learnt(assembled, window, recorded)))
 
 

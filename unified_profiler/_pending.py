@@ -136,6 +136,7 @@ class _Stored(_Head, frozen=True, kw_only=True):
     captures: tuple[NativeCapture, ...]
     step: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)] | None
     keep_native: bool
+    options: tuple[str, ...] = ()
     max_events: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
@@ -153,6 +154,7 @@ def store(cycle: EndedCycle, folder: Path) -> None:
         captures=tuple(_with_files(c, [file.relative_to(folder) for file in c.files]) for c in cycle.captures),
         step=cycle.step,
         keep_native=cycle.keep_native,
+        options=cycle.options,
         max_events=cycle.max_events,
     )
     _check_plain([capture.details for capture in cycle.captures])
@@ -188,6 +190,7 @@ def load(folder: Path) -> EndedCycle:
         captures=captures,
         step=stored.step,
         keep_native=stored.keep_native,
+        options=stored.options,
         max_events=stored.max_events,
     )
 

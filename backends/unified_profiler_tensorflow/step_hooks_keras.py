@@ -25,11 +25,11 @@ def after_evaluation_batch(module: ModuleType, report: Report) -> Undo:
 
 
 def at_evaluation(moment: str) -> Callable[[ModuleType, Report], Undo]:
-    """Make the hook of the beginning or end of `evaluate`, the validation in a `fit` included."""
+    """Make the hook of the beginning or end of `evaluate`, the validation in a `fit` included, and of `predict`."""
 
     def install(module: ModuleType, report: Report) -> Undo:
-        name = f"on_test_{moment}"
-        return replace(module.CallbackList, name, _ending(vars(module.CallbackList)[name], report, Inside()))
+        owner, names = module.CallbackList, (f"on_test_{moment}", f"on_predict_{moment}")
+        return in_turn(*(replace(owner, name, _ending(vars(owner)[name], report, Inside())) for name in names))
 
     return install
 

@@ -97,6 +97,15 @@ def run(
     api_inside: Annotated[
         bool, typer.Option("--api-inside", help="And those that the frameworks make themselves.", **_RECORD)
     ] = False,
+    api_synchronise: Annotated[
+        bool,
+        typer.Option(
+            "--api-synchronise",
+            help="And have traced calls wait for the work they queue, so that operators which run later carry their "
+            "module; slower.",
+            **_RECORD,
+        ),
+    ] = False,
     hardware_hz: Annotated[
         float | None,
         typer.Option(
@@ -170,7 +179,7 @@ def run(
         "with_stack": with_stack,
         "with_flops": with_flops,
         "with_modules": with_modules,
-        "api": {"inside": True} if api_inside else api,
+        "api": _api_options(api, inside=api_inside, synchronise=api_synchronise),
         "hardware_hz": hardware_hz,
         "keep_native": keep_native,
         "max_events": max_events,
@@ -187,6 +196,11 @@ def run(
     outcome = launch(program, options)
     _report(outcome, table=table, row_limit=row_limit, sort_by=sort_by, verbose=verbose)
     raise typer.Exit(1 if outcome.error is not None and not outcome.exit_code else outcome.exit_code)
+
+
+def _api_options(api: bool | None, **switches: bool) -> bool | dict[str, bool] | None:
+    """Return what the Profiler takes for `api`: switches that are on imply it."""
+    return {name: True for name, on in switches.items() if on} or api
 
 
 def _schedule(**given: int | None) -> Schedule | None:

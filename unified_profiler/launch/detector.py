@@ -89,6 +89,11 @@ class Detector:
             return self._count(ended)
         return self._hold(ended, now_ns) or (forget and Recount(keep=False))
 
+    @property
+    def held_back(self) -> int:
+        """How many ends of steps are held back, waiting for a surer signal."""
+        return 0 if self._released else len(self._held)
+
     def result(self) -> StepSignal | None:
         """Return what is to be written down about the signal; None if none ever ended a step."""
         if self.chosen is None or not self._released:

@@ -131,7 +131,7 @@ class _Launch:
         self._windows = Windows(profiler, plan, self._opening)
         roles = {
             HookRole.PROFILER_WANTED: self._give_way,
-            HookRole.EVALUATION_BEGIN: self._windows.begin_evaluation,
+            HookRole.EVALUATION_BEGIN: self._begin_evaluation,
             HookRole.EVALUATION_END: self._end_evaluation,
         }
         self._finder = StepFinder(
@@ -167,6 +167,12 @@ class _Launch:
             self._windows.recount(ended)
         else:
             self._windows.step()
+
+    def _begin_evaluation(self) -> None:
+        """Keep evaluation apart from training; in a program that only evaluates, it is what steps are made of."""
+        chosen = self._finder.detector.chosen
+        if chosen is not None and chosen.training:
+            self._windows.begin_evaluation()
 
     def _end_evaluation(self) -> None:
         self._windows.end_evaluation()
@@ -215,6 +221,12 @@ class _Launch:
         """Return what is known only now, at the end of the script."""
         yield from uneven_steps(self._profiler.run)
         yield from self._children.hints()
+        waiting = self._finder.detector
+        if waiting.held_back and waiting.chosen is not None:
+            yield (
+                f"{waiting.held_back} iterations were seen by {waiting.chosen.label}, but a surer signal was awaited: "
+                f"an optimizer's, where one was made. Give --step-signal {waiting.chosen.name} to have them count."
+            )
         if self._finder.unhooked:
             yield (
                 "This version of the framework has some signals in places that are not known here, so they ended no "

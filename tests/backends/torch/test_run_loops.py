@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,9 +85,9 @@ def transformed(a):
     for transform in transforms: a = transform(a)
     return a
 class Images(Dataset):
-    def __len__(self): return 64
+    def __len__(self): return 1280
     def __getitem__(self, i): return transformed(torch.full((8,), float(i)))
-loader = DataLoader(Images(), batch_size=4)
+loader = DataLoader(Images(), batch_size=80)
 """
 
 
@@ -112,7 +113,8 @@ def test_transforms_that_are_modules_make_no_steps_without_a_loader(run: Launch)
     assert list(calls(stored(outcome), "aten::addmm").values()) == [2, 2, 2]
 
 
-def test_rollouts_before_the_first_update_make_no_steps(run: Launch) -> None:
+@pytest.mark.parametrize("options", [{}, {"keep_native": True}, {"deliver": "deferred"}], ids=str)
+def test_rollouts_before_the_first_update_make_no_steps(run: Launch, options: dict[str, Any]) -> None:
     text = """
 actor, critic = nn.Linear(8, 2), nn.Linear(8, 1)
 opt = torch.optim.Adam([*actor.parameters(), *critic.parameters()])
@@ -122,9 +124,10 @@ for update in range(4):
     for minibatch in range(4):
         opt.zero_grad(); (actor(x).square().mean() + critic(x).square().mean()).backward(); opt.step()
 """
-    outcome = run(SETUP + text)
+    outcome = run(SETUP + text, **options)
     assert (outcome.steps, signal(outcome)) == (16, "optimizer")
     recorded = stored(outcome)
+    assert [trace.info.cycle for trace in recorded.traces] == [0]
     assert calls(recorded, "Optimizer.step#Adam.step") == {2: 1, 3: 1, 4: 1}
     assert outcome.signal is not None
     assert "forward gave way to backward" in outcome.signal.switches[0]
@@ -232,3 +235,39 @@ def test_work_in_child_processes_is_reported_but_not_that_of_helpers(run: Launch
     hints = [hint for hint in outcome.hints if "Child processes (2 of train) used" in hint]
     assert bool(hints) is not daemon
     assert all("torchrun" in hint and hint in stored(outcome).manifests[0].hints for hint in hints)
+
+
+def test_a_script_without_steps_is_recorded_cheaply_and_the_hint_says_what_is_missing(run: Launch) -> None:
+    outcome = run(
+        "import torch\na = torch.ones(4, 4)\nfor i in range(5): a = a @ a\n", record_shapes=True, with_stack=True
+    )
+    recorded = stored(outcome)
+    assert calls(recorded, "aten::matmul")[0] == 5
+    assert recorded.traces[0].events["input_shapes"].null_count == len(recorded.traces[0].events)
+    (hint,) = outcome.hints
+    assert "No end of a step was seen" in hint
+    assert "without record_shapes, with_stack: give --wait 0 --warmup 0" in hint
+
+
+def test_a_limit_of_events_is_kept_and_mentioned(run: Launch) -> None:
+    text = """
+opt = torch.optim.LBFGS(model.parameters(), max_iter=20)
+def closure():
+    opt.zero_grad(); loss = model(x).square().mean(); loss.backward(); return loss
+for i in range(6): opt.step(closure)
+"""
+    everything = stored(run(SETUP + text)).traces[0]
+    outcome = run(SETUP + text, max_events=everything.info.event_count // 2)
+    trace = stored(outcome).traces[0]
+    assert trace.info.event_count < everything.info.event_count
+    assert [hint for hint in outcome.hints if "more than max_events allows" in hint] == list(trace.info.hints)
+
+
+def test_iterations_that_waited_in_vain_for_a_surer_signal_are_mentioned(run: Launch) -> None:
+    text = "opt = torch.optim.SGD(model.parameters(), lr=0.1)\nmodel.eval()\nfor i in range(12): model(x)\n"
+    outcome = run(SETUP + text)
+    assert (outcome.steps, outcome.signal) == (0, None)
+    assert "12 iterations were seen by forward (evaluation)" in outcome.hints[-1]
+    assert "--step-signal forward" in outcome.hints[-1]
+    chosen = run(SETUP + text, LaunchOptions(step_signal="forward"))
+    assert (chosen.steps, signal(chosen)) == (12, "forward")

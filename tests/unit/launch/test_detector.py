@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from unified_profiler.launch.anchor import Recount
 from unified_profiler.launch.detector import HOLD_BACK, HOLD_BACK_EXPECTING, Detector, Signal
@@ -214,3 +216,12 @@ def test_notes_and_sources_are_bounded() -> None:
     assert result is not None
     assert len(result.switches) <= 20
     assert result.sources <= 10_000
+
+
+SIGNALS = st.sampled_from([TRAINER, OPT, BWD, DATA, FWD, EVAL])
+
+
+@given(st.lists(st.tuples(SIGNALS, st.integers(1, 3)), max_size=200), st.booleans())
+def test_whatever_is_sent_steps_end_one_after_the_other_and_each_once(fires: list[Fire], optimizer_made: bool) -> None:
+    ends = stored(fires, optimizer_made=optimizer_made)
+    assert ends == sorted(set(ends))

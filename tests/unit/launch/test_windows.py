@@ -116,6 +116,14 @@ def test_an_evaluation_is_a_region_and_no_part_of_the_next_step(backend: FakeBac
     }
 
 
+def test_steps_so_far_may_be_replaced_without_a_recording_to_throw_away(backend: FakeBackend) -> None:
+    both, profiler, _ = windows(backend, limit_seconds=0)
+    both.step()
+    both.recount(Recount(keep=False, ends=(1, 2)))
+    assert (profiler.current_step, profiler.phase) == (2, up.Phase.IDLE)
+    both.finish()
+
+
 def test_without_an_opening_phases_are_those_of_the_plan(backend: FakeBackend) -> None:
     both, profiler, _ = windows(backend, limit_seconds=0)
     for _ in range(7):

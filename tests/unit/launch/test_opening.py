@@ -1,0 +1,94 @@
+"""The opening window: what it records with, and what its time is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import unified_profiler as up
+from unified_profiler.launch.interruption import Interruption
+from unified_profiler.launch.launcher import LaunchOptions, _opening_profiler
+from unified_profiler.launch.opening import OpeningWindow, record_always
+from unified_profiler.testing import FakeBackend
+
+
+class Clock(Interruption):  # type: ignore[misc]
+    """Rings when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.later: Callable[[], None] | None = None
+
+    def call_later(self, seconds: float, function: Callable[[], None]) -> None:
+        assert seconds <= 0.5
+        self.later = function
+
+    def cancel(self) -> None:
+        self.later = None
+
+    def ring(self, times: int) -> None:
+        """Let as many half seconds pass."""
+        for _ in range(times):
+            if self.later is not None:
+                self.later()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def opening(clock: Clock) -> OpeningWindow:
+    backend = FakeBackend()
+
+    def make(folder: Path) -> up.Profiler:
+        return up.Profiler(backend=backend, clock=backend.clock, schedule=record_always, output_dir=folder)
+
+    window = OpeningWindow(make, limit_seconds=10, interruption=clock)
+    window.start()
+    return window
+
+
+def test_it_ends_after_its_time(clock: Clock, opening: OpeningWindow) -> None:
+    clock.ring(19)
+    assert opening.running
+    clock.ring(1)
+    assert not opening.running
+    assert opening.limited
+    opening.remove()
+
+
+def test_imports_take_none_of_its_time(
+    clock: Clock, opening: OpeningWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = ModuleType("made_up_clock")
+    source.__dict__["ring"] = clock.ring
+    monkeypatch.setitem(sys.modules, "made_up_clock", source)
+    (tmp_path / "made_up_slow_import.py").write_text("import made_up_clock\nmade_up_clock.ring(60)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import made_up_slow_import  # type: ignore[import-not-found]  # noqa: F401
+
+    clock.ring(19)
+    assert opening.running
+    clock.ring(1)
+    assert not opening.running
+    opening.remove()
+
+
+def test_a_step_ends_it_before_its_time(clock: Clock, opening: OpeningWindow) -> None:
+    opening.end_step()
+    assert (opening.running, opening.limited, clock.later) == (False, False, None)
+    opening.remove()
+
+
+def test_it_records_operators_only_whatever_the_options_are(tmp_path: Path) -> None:
+    names = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "keep_native", "strict")
+    asked = LaunchOptions(profiler={**dict.fromkeys(names, True), "api": True, "deliver": "immediate"})
+    settings = _opening_profiler(asked, tmp_path).settings
+    assert not any(getattr(settings, name) for name in names)
+    assert (settings.api, settings.deliver, settings.operators) == (None, "deferred", True)
