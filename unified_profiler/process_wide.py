@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 from unified_profiler.errors import UsageError
+from unified_profiler.keywords import check_keywords, keywords_of
 from unified_profiler.profiler import Profiler
 
 _lock = threading.Lock()
@@ -29,6 +30,7 @@ def default_profiler(**options: Any) -> Profiler:
         >>> with default_profiler().region("data"):  # anywhere else
         ...     load()
     """
+    check_keywords("default_profiler", options, keywords_of(Profiler))
     with _lock:
         if not _made:
             _made.append(Profiler(**options))
