@@ -47,14 +47,14 @@ def op_tree(events: EventTable, *, regions: bool = False, merge_duplicates: bool
         regions: Whether the facade's steps and regions are nodes too. Those of native profilers always are, since
             they are in the native profilers' own tables.
         merge_duplicates: Whether a call that is the only child of a call of the same name is a part of that call
-            and no node, as in torch.
+            and no node, as in torch. A call of the runtime always is.
     """
     kinds = _Kinds.of(events, regions=regions)
     node, parent = kinds.node, parent_rows(events)
     parent = nearest(parent, parent=parent, wanted=node)
-    if merge_duplicates:
-        node = node & ~_duplicates(coded(events, "name").codes, parent, node)
-        parent = nearest(parent, parent=parent, wanted=node)
+    merged = _duplicates(coded(events, "name").codes, parent, node)
+    node = node & ~(merged if merge_duplicates else merged & kinds.runtime)
+    parent = nearest(parent, parent=parent, wanted=node)
     launcher = _launchers(events, kinds, parent=parent, wanted=node & kinds.launches)
     duration = ints(events, "duration_ns")
     size = np.where(kinds.memory, ints(events, "bytes", null=0), 0)

@@ -179,6 +179,18 @@ def test_one_of_several_children_of_the_same_name_is_a_call(make_trace: MakeTrac
     assert (row.call_count, row.cpu_ns, row.self_cpu_ns) == (2, 140, 90)
 
 
+@pytest.mark.parametrize("by", ["name", "direction", "kind", "op"])
+def test_a_runtime_call_of_the_same_name_is_part_of_its_operator_in_every_grouping(
+    by: str, make_trace: MakeTrace
+) -> None:
+    trace = make_trace(
+        {"name": "next", "op": "x:Data", "direction": "forward", "at": (0, 100)},
+        {"name": "next", "kind": "runtime", "layer": "runtime", "at": (10, 90)},
+    )
+    (row,) = op_table(trace, by=by)
+    assert (row.call_count, row.cpu_ns, row.self_cpu_ns) == (1, 100, 100)
+
+
 def test_a_duplicate_of_other_shapes_joins_the_shapes_of_its_call(make_trace: MakeTrace) -> None:
     trace = make_trace(
         {"name": "sum", "at": (0, 100), "input_shapes": "[[4]]"}, {"name": "sum", "at": (10, 90), "input_shapes": "[]"}
