@@ -203,6 +203,7 @@ def _tidy(rank: RankWriter, pending: PendingCycles) -> None:
 
 
 def _keep_native_files(folder: Path, native: Path) -> None:
+    remove_abandoned([folder])
     written = any(file.is_file() for file in folder.rglob("*"))
     put_away(folder, native=native if written else None)
     if written:

@@ -168,6 +168,15 @@ def test_a_cycle_in_which_the_process_ended_is_no_trace(written: bool, left: Pat
     assert not (left / "pending").exists()
 
 
+def test_a_record_that_was_being_written_is_not_kept_among_native_files(left: Path) -> None:
+    cut = left / "pending/cycle-00001"
+    (cut / RECORD).rename(cut / f".{RECORD}.0123abcd.unified_profiler.part")
+    assert ops(up.read(left.parent)) == BOTH[:1]
+    kept = left / "native/cycle-00001"
+    assert kept.is_dir()
+    assert not list(left.rglob("*.part"))
+
+
 def test_seen_from_another_machine_a_cycle_without_its_record_may_be_under_way(
     left: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
