@@ -61,7 +61,6 @@ class Delivery:
         self._backends: dict[str, Backend] = {}
         self._started_ns = 0
         self._ended_ns: int | None = None
-        self._steps_written = 0
         if settings.output_dir is not None and settings.level:
             check_output_dir(settings.output_dir)
 
@@ -116,7 +115,6 @@ class Delivery:
     def forget(self) -> None:
         """Remove the traces so far and the steps written so far, as if nothing had been recorded."""
         self.traces.clear()
-        self._steps_written = 0
         if self._deferral is not None:
             self._deferral.clear()
         if self._writer is not None:
@@ -227,8 +225,7 @@ class Delivery:
         if self._writer is None:
             return
         with self._faults.guard("output", "write"):
-            unwritten, self._steps_written = self._steps_written, len(steps)
-            self._writer.steps.append(steps.to_table(self.job.rank, since=unwritten))
+            self._writer.steps.append(steps.to_table(self.job.rank, since=self._writer.steps.step_count))
             self._writer.write_manifest(self._manifest(steps))
 
     def _manifest(self, steps: StepLog) -> Manifest:

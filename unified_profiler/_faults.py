@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,12 +45,19 @@ class FaultLog:
     def guard(
         self, source: str, action: str, *, cycle: int | None = None, step: int | None = None
     ) -> Iterator[Outcome]:
-        """Run a block whose exceptions become failures; the outcome says afterwards whether one did."""
-        outcome = Outcome()
+        """Run a block whose exceptions become failures; the outcome says afterwards whether one did.
+
+        An interruption of the program goes on, also if code in the block replaced it by an exception of its own:
+        `shutil.rmtree` does so, which then closes a file twice.
+        """
+        outcome, handled = Outcome(), sys.exc_info()[1]
         try:
             yield outcome
         except Exception as error:  # noqa: BLE001  whatever a native profiler or a handler raises stays here
             outcome.failed = True
+            for cause in _causes(error, until=handled):
+                if isinstance(cause, KeyboardInterrupt | SystemExit):
+                    raise cause  # noqa: B904  the error that replaced it is of no interest
             self.report(source, action, error, cycle=cycle, step=step)
 
     def report(
@@ -87,3 +95,11 @@ class FaultLog:
             return
         self._last = self._places[key] = len(self.failures)
         self.failures.append(failure)
+
+
+def _causes(error: BaseException, *, until: BaseException | None) -> Iterator[BaseException]:
+    """Yield the exceptions that were being handled when this one was raised, up to one that was so before."""
+    cause = error.__context__
+    while cause is not None and cause is not until:
+        yield cause
+        cause = cause.__context__

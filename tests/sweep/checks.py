@@ -123,13 +123,14 @@ def _codes(case: Case, ended: Training, control: Training) -> set[int | None]:
     A framework that handles a signal itself, as MindSpore does, begins to do so at some time in the first step; until
     then Python ends by the signal. In the import of a framework anything may become of an interruption, and in the
     first step of TensorFlow, whose check of a type that it has not seen before drops a KeyboardInterrupt or makes an
-    AttributeError of it. In its last moments a program may have ended before the signal reaches it.
+    AttributeError of it; that is accepted only if the traceback has no frame of the profiler. In its last moments a
+    program may have ended before the signal reaches it.
     """
     if ended.last in {"nothing", "begun"}:
         return {ended.code}
     codes: set[int | None] = {control.code, -case.signal, *([0] if ended.last == "stopped" else [])}
     in_first_step = ended.last == "started" and case.framework == "tensorflow" and case.signal is Signals.SIGINT
-    return codes | {1} if in_first_step else codes
+    return codes | {1} if in_first_step and not ended.profiler_frames else codes
 
 
 def same_losses(ended: Training, control: Training) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -16,7 +17,7 @@ from signal import Signals
 from types import MappingProxyType
 from typing import IO, Any
 
-from tests.sweep.cases import Moment, Span
+from tests.sweep.cases import FRAMEWORKS, Moment, Span
 
 PROGRAMS = Path(__file__).parent
 PATIENCE = 240.0
@@ -46,10 +47,12 @@ class Training:
 
     Attributes:
         progress: The lines that it reported, each with the `seconds` since its start.
+        log: What it wrote to the terminal.
         code: Its exit code as `subprocess` has it; None if it has not ended by itself.
     """
 
     progress: Sequence[Mapping[str, Any]]
+    log: Path
     code: int | None = None
 
     @property
@@ -61,6 +64,12 @@ class Training:
     def losses(self) -> list[str]:
         """The loss of each step, to the last bit."""
         return [line["loss"] for line in self.lines("step")]
+
+    @property
+    def profiler_frames(self) -> list[str]:
+        """The lines of its tracebacks that are in the profiler's own code."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return [line for line in lines if line.lstrip().startswith(tuple(f'File "{folder}/' for folder in _packages()))]
 
     @property
     def runs(self) -> set[str]:
@@ -81,6 +90,13 @@ class Training:
         parts = [self.progress[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
         mine = [part for part in parts if part[0]["folder"] == str(place.folder)]
         return replace(self, progress=mine[0] if mine else ())
+
+
+def _packages() -> list[Path]:
+    """Return the folders of the profiler and of its backends, as the trainings import them."""
+    names = ("unified_profiler", *(f"unified_profiler_{framework}" for framework in FRAMEWORKS))
+    specs = [importlib.util.find_spec(name) for name in names]
+    return [Path(spec.origin).parent for spec in specs if spec is not None and spec.origin is not None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +171,7 @@ def train(
             )
         finally:
             os.close(writing)
-        return _followed(process, lines, interruption)
+        return _followed(process, lines, interruption, log)
 
 
 def read(log: Path, places: Sequence[Place]) -> list[dict[str, Any]]:
@@ -179,10 +195,12 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "TMPDIR": str(temporary)}
 
 
-def _followed(process: subprocess.Popen[bytes], lines: IO[bytes], interruption: Interruption | None) -> Training:
+def _followed(
+    process: subprocess.Popen[bytes], lines: IO[bytes], interruption: Interruption | None, log: Path
+) -> Training:
     """Follow the progress of a training, interrupt it at the given moment, and wait for its end."""
     progress: list[Mapping[str, Any]] = []
-    started, so_far = time.monotonic(), Training(progress=progress)
+    started, so_far = time.monotonic(), Training(progress=progress, log=log)
 
     def interrupt_if_due() -> None:
         if interruption is not None and interruption.begins(so_far):
@@ -195,7 +213,7 @@ def _followed(process: subprocess.Popen[bytes], lines: IO[bytes], interruption: 
             progress.append({**line, "seconds": time.monotonic() - started})
             interrupt_if_due()
         code = process.wait()
-    return Training(progress=progress, code=None if hangs.is_set() else code)
+    return Training(progress=progress, log=log, code=None if hangs.is_set() else code)
 
 
 @contextmanager

@@ -190,6 +190,21 @@ def test_files_that_a_killed_process_was_writing_are_removed_by_the_next_run(tmp
     assert not list(tmp_path.glob("runs/*/rank-00000/.*.part"))
 
 
+@pytest.mark.parametrize("linked", [False, True])
+def test_files_of_pending_cycles_are_removed_too_but_none_beyond_a_link(linked: bool, tmp_path: Path) -> None:
+    rank = tmp_path / "runs" / "earlier" / "rank-00000"
+    rank.mkdir(parents=True)
+    pending = tmp_path / "elsewhere" if linked else rank / "pending"
+    part = pending / "cycle-00004" / ".cycle.json.00000000.unified_profiler.part"
+    part.parent.mkdir(parents=True)
+    part.touch()
+    if linked:
+        (rank / "pending").symlink_to(pending, target_is_directory=True)
+    with recording(FakeBackend(), tmp_path / "runs"):
+        pass
+    assert part.exists() == linked
+
+
 def test_temporary_directories_of_a_killed_process_are_removed_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

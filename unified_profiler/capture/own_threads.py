@@ -19,29 +19,37 @@ class OwnThread:
     def __init__(self, task: Callable[[], None]) -> None:
         self._task = task
         self._running = threading.Lock()
+        self._ended = True
 
     def start(self) -> None:
         """Start it."""
         self._running.acquire()
+        self._ended = False
         try:
             _thread.start_new_thread(self._run, ())
         except BaseException:
-            self._running.release()
+            self._end()
             raise
 
     def join(self, timeout: float) -> bool:
-        """Wait for its end, but not for ever; says whether it has ended."""
-        ended = self._running.acquire(timeout=timeout)
-        if ended:
+        """Wait for its end, but not for ever; says whether it has ended.
+
+        The flag decides: an interruption right after the lock was acquired keeps the lock from being released.
+        """
+        if not self._ended and self._running.acquire(timeout=timeout):
             self._running.release()
-        return ended
+        return self._ended
 
     def _run(self) -> None:
         _current.is_own = True
         try:
             self._task()
         finally:
-            self._running.release()
+            self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._running.release()
 
 
 def on_own_thread() -> bool:

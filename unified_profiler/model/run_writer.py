@@ -79,8 +79,7 @@ class RunWriter(RankWriter):
         super().__init__(self.path / f"rank-{rank:05d}")
         self.steps = StepFile(self.folder / STEPS)
         if not rank:
-            folders = list(output_dir.glob("*/rank-*"))
-            remove_abandoned({*folders, *(folder.parent for folder in folders)})
+            remove_abandoned(_folders_of_runs(output_dir))
 
     def clear(self) -> None:
         """Remove the cycles and steps written so far: they turned out to be no steps of the program."""
@@ -152,3 +151,12 @@ def _claim(output_dir: Path, name: str, rank_folder: str) -> tuple[str, Path]:
             raise OutputDirectoryError(msg) from error
         return run, output_dir / run
     raise AssertionError  # the loop only ends by returning or raising
+
+
+def _folders_of_runs(output_dir: Path) -> set[Path]:
+    """Return the folders that processes write files to in all runs; a link that leads elsewhere is not followed."""
+    ranks = list(output_dir.glob("*/rank-*"))
+    cycles = output_dir.glob(f"*/rank-*/{PENDING}/cycle-*")
+    root = output_dir.resolve()
+    folders = {*ranks, *(folder.parent for folder in ranks), *cycles}
+    return {folder for folder in folders if folder.resolve().is_relative_to(root)}

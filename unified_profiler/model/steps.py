@@ -68,29 +68,40 @@ def steps_of_cycle(steps: pa.Table, *, first: int | None, last: int | None) -> p
 
 
 class StepFile:
-    """A file of steps that grows: an Arrow stream, which stays readable at every moment but within its last batch."""
+    """A file of steps that grows: an Arrow stream, which stays readable at every moment but within its last batch.
+
+    An append that fails or is interrupted, at whatever moment, leaves `step_count` as it was; the next one replaces
+    what it may have written.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._waiting = io.BytesIO()
-        self._writer = pa.ipc.new_stream(self._waiting, _IN_FILE)
-        self._size = 0
+        self._written = 0, 0
+
+    @property
+    def step_count(self) -> int:
+        """The number of steps in the file."""
+        return self._written[1]
 
     def append(self, steps: pa.Table) -> None:
-        """Add steps, and those that could not be written before.
+        """Add the steps that follow those in the file.
 
         Raises:
-            OSError: They cannot be written; the file is as it was, and the next call tries again.
+            OSError: They cannot be written.
         """
-        if len(steps) or not self._size:  # a first batch without steps makes the file a readable one
-            self._writer.write_batch(_encoded(steps))
-        content = self._waiting.getvalue()
+        size, count = self._written
+        content = _batch(steps, first=not size) if len(steps) or not size else b""
         with self._path.open("ab") as file:
-            file.truncate(self._size)  # what a failed try left behind
+            file.truncate(size)
             file.write(content)
-        self._size += len(content)
-        self._waiting.seek(0)
-        self._waiting.truncate()
+        self._written = size + len(content), count + len(steps)
+
+
+def _batch(steps: pa.Table, *, first: bool) -> bytes:
+    """Encode steps as a batch of the stream, behind the schema if it is the first; one without steps may be that."""
+    stream = io.BytesIO()
+    pa.ipc.new_stream(stream, _IN_FILE).write_batch(_encoded(steps))
+    return stream.getvalue()[0 if first else _IN_FILE.serialize().size :]
 
 
 def read_steps(path: Path | str, content: bytes, *, rows: int = 0) -> pa.Table:
