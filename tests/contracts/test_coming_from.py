@@ -21,13 +21,14 @@ import pytest
 import torch
 from mindspore import ops
 
-from unified_profiler import api_table, trace_api, write_api_calls
+from unified_profiler import api_table, diff, registry, trace_api, write_api_calls
+from unified_profiler.comparison.api_names import equal_names
 
 PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 WORDS = {
     "apitimewrapper": """
         start_hook_torch_net start_hook_net hook_inside=False hook_inside=True inside=True start_analysis end_analysis
-        count total mean min max performance.log print trace_api api_table synchronise diff
+        count total mean min max performance.log print trace_api api_table synchronise diff mean_ratio
     """,
     "torchwrapper": """
         TorchWrapper(config).start(fn) out_dir format json csv file_max_size 10MB 128MB file_name_spec timestamp
@@ -46,7 +47,7 @@ WORDS = {
     "tensorflow-models-profiler": """
         UNIFIED_PROFILER_LEVEL activity meta RunOptions run_metadata profiled_session step() ProfilerCallback timeline/
         step_stats/ summary.json summary.md app_stats op_stats duration output total_bytes application framework runtime
-        hardware
+        hardware StepStats keep_native
     """,
 }
 """What each of these systems has, in its users' words."""
@@ -121,3 +122,60 @@ def test_the_log_has_a_line_for_each_call(program: Callable[[], None], caplog: p
     names = [line.split()[0] for line in caplog.messages]
     assert {name: names.count(name) for name in names} == COUNTS[program]
     assert all(re.fullmatch(r"\S+ \d+\.\d us", line) for line in caplog.messages)
+
+
+# --- the comparison that comes with apitimewrapper: one framework's time of an API against the other's ----------------
+
+
+def known_calls_in_torch() -> None:
+    x, layer = torch.ones(4, 16), torch.nn.Linear(16, 16)
+    for _ in range(5):
+        torch.nn.functional.relu(layer(x)) / 2
+        torch.matmul(x, x.t())
+    torch.nn.functional.relu(x)
+
+
+def known_calls_in_mindspore() -> None:
+    x, layer = ms.Tensor(np.ones((4, 16), np.float32)), ms.nn.Dense(16, 16)
+    for _ in range(5):
+        ops.relu(layer(x)) / 2
+        x @ x.T
+    ops.softsign(x)
+
+
+def test_the_ratio_of_two_frameworks_is_that_of_their_means() -> None:
+    runs = []
+    for program in (known_calls_in_torch, known_calls_in_mindspore):
+        with trace_api(backend=program.__name__.rpartition("_")[2]) as tracer:
+            program()
+        runs.append(tracer.run)
+    before, after = ({row.name: row for row in api_table(run)} for run in runs)
+    found = {row.name: row for row in diff(*runs, by="api").rows}
+    pairs = {
+        "relu": ("torch.nn.functional.relu", 6, "mindspore.ops.relu", 5),
+        "linear": ("torch.nn.Linear", 5, "mindspore.nn.Dense", 5),
+        "div": ("torch.Tensor.__truediv__", 5, "mindspore.Tensor.__truediv__", 5),
+        "matmul": ("torch.matmul", 5, "mindspore.Tensor.__matmul__", 5),
+    }
+    for name, (in_torch_name, torch_count, in_mindspore_name, mindspore_count) in pairs.items():
+        row = found[name]
+        assert row.baseline is not None
+        assert row.candidate is not None
+        assert (row.baseline.call_count, row.candidate.call_count) == (torch_count, mindspore_count)
+        assert row.mean_ratio == pytest.approx(after[in_mindspore_name].mean_ns / before[in_torch_name].mean_ns)
+    alone = {name for name, row in found.items() if row.baseline is None or row.candidate is None}
+    assert {"ones", "softsign"} <= alone
+    assert not alone & pairs.keys()
+
+
+def test_every_name_in_the_table_of_equal_names_is_one_of_two_frameworks() -> None:
+    pytest.importorskip("tensorflow")
+    words = {}
+    for backend in ("torch", "mindspore", "tensorflow"):
+        surface = registry.get(backend).api_surface()
+        assert surface is not None
+        words[backend] = {name.rpartition(".")[2].replace("_", "").lower() for name in surface.names()}
+    for word, common in equal_names().items():
+        having = {backend for backend, found in words.items() if word in found}
+        assert having, word
+        assert len(having | {backend for backend, found in words.items() if common in found}) > 1, (word, common)

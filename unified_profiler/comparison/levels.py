@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from unified_profiler.analysis.categories import OTHER, operators_by_category
+from unified_profiler.comparison.api_names import common_name
 from unified_profiler.comparison.keys import Key, Keys, combined
 from unified_profiler.comparison.pieces import PYTHON, Pieces, api_pieces, operator_pieces, region_pieces
 from unified_profiler.model.schema import EventTable
@@ -31,7 +32,7 @@ _named = partial(combined, name="name")
 
 def levels(*, across_frameworks: bool) -> Mapping[str, Level]:
     """Return what runs can be compared by."""
-    api = partial(api_pieces, called=_api_word if across_frameworks else str)
+    api = partial(api_pieces, called=common_name if across_frameworks else str)
     canonical = partial(operator_pieces, part=_named, canonical=True)
     return {
         "origin": Level(partial(canonical, row=_directed("origin")), grouped=True),
@@ -62,8 +63,3 @@ def _categories() -> dict[str, str]:
 
 def _directed(column: str) -> Callable[[EventTable], Keys]:
     return partial(combined, name=column, direction="direction")
-
-
-def _api_word(name: str) -> str:
-    """Return what the API of two frameworks may have in common: `torch.nn.Conv2d` and `keras.layers.Conv2D`."""
-    return name.rpartition(".")[2].replace("_", "").lower()

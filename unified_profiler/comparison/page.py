@@ -42,6 +42,7 @@ def page(diff: Diff, *, language: str = "en") -> str:
         bars=bars_of(diff.rows, known),
         lines=lines,
         with_flops=any(line.has_flops for line in lines),
+        with_means=any(line.has_means for line in lines),
         widest_ns=max((abs(line.row.difference_ns) for line in rows), default=0) or 1,
         left_out=say("ui.diff.left_out", {"left_count": left_count}, language=language) if left_count else "",
         made_by=say("ui.footer.made_by", {"version": __version__}, language=language),

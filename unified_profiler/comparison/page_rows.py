@@ -43,6 +43,11 @@ class Line:
         return any(measured.flops_per_s is not None for measured in self._measured)
 
     @property
+    def has_means(self) -> bool:
+        """Whether the mean time of its calls is known."""
+        return any(measured.mean_ns is not None for measured in self._measured)
+
+    @property
     def _measured(self) -> list[Measured]:
         return [measured for measured in (self.row.baseline, self.row.candidate) if measured is not None]
 

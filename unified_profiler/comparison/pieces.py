@@ -49,6 +49,8 @@ class Pieces:
     flops: Ints
     whole_ns: Ints
     """Time of the whole call, with all that is inside it."""
+    call_ns: Ints
+    """The same where single calls are compared, those of the API; else -1."""
     lane: Ints
     """Numbers of threads."""
     attention: Ints
@@ -84,6 +86,7 @@ def operator_pieces(events: EventTable, *, row: MakeKeys, part: MakeKeys, canoni
         counted=count_calls(events, shown, rows) if canonical else shown.astype(np.int64),
         flops=ints(events, "flops", null=0),
         whole_ns=np.where(tree.device.total > 0, tree.device.total, tree.cpu.total),
+        call_ns=np.full(len(events), -1),
         lane=_lanes(events),
         attention=_attention(events) if canonical else np.zeros(len(events), np.int64),
     )
@@ -105,10 +108,10 @@ def api_pieces(events: EventTable, called: Callable[[str], str]) -> Pieces:
     node = coded(events, "kind").where(Kind.API_CALL.value.__eq__)
     names = combined(events, "name")
     rows = Keys(names.codes, [(None if name is None else called(name), None) for name, _ in names.values])
-    return _spans(events, node, row=rows.distinct(), part=names)
+    return _spans(events, node, row=rows.distinct(), part=names, call_ns=ints(events, "duration_ns"))
 
 
-def _spans(events: EventTable, node: Flags, *, row: Keys, part: Keys) -> Pieces:
+def _spans(events: EventTable, node: Flags, *, row: Keys, part: Keys, call_ns: Ints | None = None) -> Pieces:
     direct = parent_rows(events)
     own = self_time(ints(events, "duration_ns"), nearest(direct, parent=direct, wanted=node), node)
     nothing = np.zeros(len(events), np.int64)
@@ -123,6 +126,7 @@ def _spans(events: EventTable, node: Flags, *, row: Keys, part: Keys) -> Pieces:
         counted=outermost(events, node, row.codes).astype(np.int64),
         flops=nothing,
         whole_ns=nothing,
+        call_ns=nothing - 1 if call_ns is None else call_ns,
         lane=_lanes(events),
         attention=nothing,
     )

@@ -22,6 +22,8 @@ class Measured(Record):
     high_ns: float
     total_ns: int
     """Over all recorded steps. The totals of the rows add up to that of the side."""
+    mean_ns: float | None = None
+    """Mean of the calls in steps, each with all that is inside it; None where no API calls are compared."""
     flops: float | None = None
     """Floating-point operations in a step, computed from shapes; None where they are not known."""
     flops_per_s: float | None = None
@@ -40,7 +42,9 @@ class DiffRow(Record):
     difference_ns: float
     """Time of a step, candidate less baseline."""
     ratio: float | None = None
-    """Candidate over baseline; None where one of them is missing."""
+    """Time of a step, candidate over baseline; None where one of them is missing."""
+    mean_ratio: float | None = None
+    """Mean time of a call, candidate over baseline; None where one of them is missing or no API calls are compared."""
     difference_share: float | None = None
     """Part of the sum of the differences of all rows, up and down; negative where the candidate takes less. That of a
     group or of the total is the sum of those of its rows, and at most 1; parts of rows have none."""

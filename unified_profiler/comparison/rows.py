@@ -107,8 +107,9 @@ def _times(pair: Pair) -> tuple[Times, Times]:
 
 
 def _row(key: Key, pair: Pair, noise: Noise, rows: Sequence[DiffRow] = (), *, kind: RowKind = "row") -> DiffRow:
-    baseline, candidate = (None if side is None else side.measured() for side in pair)
+    baseline, candidate = (None if side is None else side.measured(with_mean=kind != "total") for side in pair)
     before, after = (0.0 if side is None else side.time_ns for side in (baseline, candidate))
+    mean_before, mean_after = (None if side is None else side.mean_ns for side in (baseline, candidate))
     both = baseline is not None and candidate is not None
     return DiffRow(
         name=key[0],
@@ -118,6 +119,7 @@ def _row(key: Key, pair: Pair, noise: Noise, rows: Sequence[DiffRow] = (), *, ki
         candidate=candidate,
         difference_ns=after - before,
         ratio=after / before if both and before else None,
+        mean_ratio=mean_after / mean_before if mean_before and mean_after is not None else None,
         same_calls=bool(np.isclose(baseline.call_count, candidate.call_count)) if baseline and candidate else None,
         differs=noise.exceeded(*_times(pair)),
         rows=tuple(rows),

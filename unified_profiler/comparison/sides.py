@@ -28,15 +28,18 @@ class Sums:
     call_count: int
     flops: Ints
     whole_ns: Ints
+    call_ns: Ints
+    """Time of each call; -1 for pieces that are none, or where calls are not timed."""
 
     @cached_property
     def times(self) -> Times:
         """The time of each step, zero where the row was not in it."""
         return np.bincount(self.step, weights=self.amount, minlength=self.step_count).astype(np.float64)
 
-    def measured(self) -> Measured:
-        """Return it as a record."""
+    def measured(self, *, with_mean: bool = True) -> Measured:
+        """Return it as a record; with the mean time of its calls, where they are calls of one thing."""
         low, middle, high = quartiles(self.times)
+        calls = self.call_ns[self.call_ns >= 0]
         flops, timed = int(self.flops.sum()), int(self.whole_ns[self.flops > 0].sum())
         return Measured(
             call_count=self.call_count / self.step_count,
@@ -44,6 +47,7 @@ class Sums:
             low_ns=low,
             high_ns=high,
             total_ns=int(self.amount.sum()),
+            mean_ns=float(calls.mean()) if len(calls) and with_mean else None,
             flops=flops / self.step_count if flops else None,
             flops_per_s=flops / timed * 1e9 if flops and timed else None,
         )
@@ -56,8 +60,8 @@ class Gathered:
         self.row = _joined([each.row for each in pieces])
         self.part = _joined([each.part for each in pieces])
         self.called = _joined([each.called for each in pieces])
-        columns = ("host_ns", "device_ns", "counted", "flops", "whole_ns", "attention")
-        self.host_ns, self.device_ns, self.counted, self.flops, self.whole_ns, self.attention = (
+        columns = ("host_ns", "device_ns", "counted", "flops", "whole_ns", "call_ns", "attention")
+        self.host_ns, self.device_ns, self.counted, self.flops, self.whole_ns, self.call_ns, self.attention = (
             np.concatenate([getattr(each, name) for each in pieces] or [np.zeros(0, np.int64)]) for name in columns
         )
         self.has_steps = any((each.step >= 0).any() for each in pieces)
@@ -126,6 +130,7 @@ class SideOfDiff:
             called: Keys of the same sort, by which calls are counted; if not given, every piece is one.
         """
         calls = self._calls(called) if called is not None else {}
+        call_ns = self.gathered.call_ns if called is None else np.where(self.counted, self.gathered.call_ns, -1)
         return {
             keys.values[code]: Sums(
                 step=self.gathered.step[pieces],
@@ -134,6 +139,7 @@ class SideOfDiff:
                 call_count=len(pieces) if called is None else calls.get(keys.values[code], 0),
                 flops=self.gathered.flops[pieces],
                 whole_ns=self.gathered.whole_ns[pieces],
+                call_ns=call_ns[pieces],
             )
             for code, pieces in self._by_code(keys)
         }

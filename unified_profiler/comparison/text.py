@@ -22,11 +22,16 @@ MOST_PARTS = 3
 """Parts of a row that a table shows one by one; the others are in one line."""
 _GIGA = 1e9
 _SMALL_RATIO = 0.1
+_SOMETIMES = frozenset({"baseline_mean_ns", "candidate_mean_ns", "mean_ratio", "baseline_gflops", "candidate_gflops"})
+"""Columns that are shown only where something is known."""
 
 _SCHEMA = pa.schema(
     {
         "name": pa.string(),
         "differs": pa.string(),
+        "baseline_mean_ns": pa.float64(),
+        "candidate_mean_ns": pa.float64(),
+        "mean_ratio": pa.float64(),
         "baseline_ns": pa.float64(),
         "candidate_ns": pa.float64(),
         "difference_ns": pa.float64(),
@@ -62,19 +67,19 @@ def introduction(diff: Diff, *, language: str = "en") -> list[str]:
 
 
 def verdicts(diff: Diff, *, language: str = "en") -> list[str]:
-    """Return what a step takes on both sides: wall time without and with recording, then the time that is compared."""
-    found = [_unrecorded(diff, language)]
+    """Return what a step takes on both sides: wall time without and with recording, then the time that is compared.
+
+    Too few unrecorded steps to rely on do not lead: their wall time comes last.
+    """
+    counts = [side.unrecorded_step_count for side in (diff.baseline, diff.candidate)]
+    relied_on = min(counts) >= FEWEST_STEPS
+    times_ns = (diff.baseline.unrecorded_step_ns, diff.candidate.unrecorded_step_ns)
+    words = dict(zip(("baseline_count", "candidate_count"), counts, strict=True))
+    unrecorded = _verdict("unrecorded" if relied_on else "unrecorded_few", times_ns, language, **words)
+    found = [_compared(diff, language)]
     if diff.time != "wall":
-        found += [_verdict("recorded", (diff.baseline.step_ns, diff.candidate.step_ns), language)]
-    found += [_compared(diff, language)]
-    return [*filter(None, found)]
-
-
-def _unrecorded(diff: Diff, language: str) -> str:
-    counts = {"baseline_count": diff.baseline.unrecorded_step_count}
-    counts["candidate_count"] = diff.candidate.unrecorded_step_count
-    code = "unrecorded" if min(counts.values()) >= FEWEST_STEPS else "unrecorded_few"
-    return _verdict(code, (diff.baseline.unrecorded_step_ns, diff.candidate.unrecorded_step_ns), language, **counts)
+        found = [_verdict("recorded", (diff.baseline.step_ns, diff.candidate.step_ns), language), *found]
+    return [*filter(None, [unrecorded, *found] if relied_on else [*found, unrecorded])]
 
 
 def _compared(diff: Diff, language: str) -> str:
@@ -145,7 +150,7 @@ def table_of(diff: Diff, *, parts: int | None = MOST_PARTS, language: str = "en"
     known = texts(language)
     records = [_record(known["diff.total"], diff.total), *_records(diff.rows, 0, parts, known)]
     table = pa.Table.from_pylist(records, schema=_SCHEMA)
-    shown = [name for name in _SCHEMA.names if not name.endswith("_gflops") or _any(records, name)]
+    shown = [name for name in _SCHEMA.names if name not in _SOMETIMES or _any(records, name)]
     headings = {name: known[f"diff.column.{name}"] for name in shown}
     return Result(table=table, headings=headings, footer=_footer(diff, shown, known), sorted_by="difference_ns")
 
@@ -153,7 +158,9 @@ def table_of(diff: Diff, *, parts: int | None = MOST_PARTS, language: str = "en"
 def _footer(diff: Diff, shown: Sequence[str], known: dict[str, str]) -> tuple[str, ...]:
     threshold = show("_share", diff.threshold)
     lines = [known[f"diff.time.{diff.time}"], known["diff.legend"].format(threshold=threshold)]
-    return (*lines, known["diff.flops"]) if "baseline_gflops" in shown else tuple(lines)
+    lines += [known["diff.mean"]] if "baseline_mean_ns" in shown else []
+    lines += [known["diff.flops"]] if "baseline_gflops" in shown else []
+    return tuple(lines)
 
 
 def _records(rows: Sequence[DiffRow], depth: int, parts: int | None, known: dict[str, str]) -> Iterator[dict[str, Any]]:
@@ -191,6 +198,7 @@ def _record(name: str, row: DiffRow) -> dict[str, Any]:
         "same_calls": {None: "", True: "=", False: "\u2260"}[row.same_calls],
         "difference_ns": row.difference_ns,
         "ratio": row.ratio,
+        "mean_ratio": row.mean_ratio,
         "difference_share": row.difference_share,
     }
     for side in SIDES:
@@ -205,6 +213,7 @@ def _of_side(side: SideName, measured: Measured | None) -> dict[str, Any]:
     return {
         f"{side}_calls": measured.call_count,
         f"{side}_ns": measured.time_ns,
+        f"{side}_mean_ns": measured.mean_ns,
         f"{side}_spread_share": spread / measured.time_ns if measured.time_ns else None,
         f"{side}_gflops": None if measured.flops_per_s is None else measured.flops_per_s / _GIGA,
     }
