@@ -308,4 +308,5 @@ def _steps_line(outcome: Outcome) -> str:
         return "no end of a step was seen"
     signal = outcome.signal
     sources = f" ({signal.sources} of them, one counts)" if signal.sources > 1 else ""
-    return f"{outcome.steps} steps, each ended by {signal.name}{sources}"
+    steps = "1 step, ended" if outcome.steps == 1 else f"{outcome.steps} steps, each ended"
+    return f"{steps} by {signal.name}{sources}"

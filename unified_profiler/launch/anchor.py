@@ -15,10 +15,12 @@ class Recount:
     Attributes:
         keep: Whether the steps counted so far stay, and those below are added.
         ends: When each of them ended, in nanoseconds; the last one ends now.
+        held_back: Whether these steps were held back to wait for a surer signal.
     """
 
     keep: bool
     ends: tuple[int, ...] = ()
+    held_back: bool = False
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -19,11 +19,13 @@ _MOST_NAMES = 3
 class Children:
     """Counts the processes started by `multiprocessing`, and measures the CPU time of all that were waited for.
 
-    Daemons are helpers, such as the workers of loaders and pools: they are not mentioned.
+    Helpers are not mentioned: daemons, such as the workers of loaders and pools, and processes whose class is a
+    framework's own, such as the writer of MindSpore's summaries.
     """
 
-    def __init__(self) -> None:
-        self._daemons = 0
+    def __init__(self, frameworks: Collection[str] = ()) -> None:
+        self._frameworks = frozenset(frameworks)
+        self._helpers = 0
         self._names: dict[str, int] = {}
         self._own, self._theirs = _cpu_seconds()
 
@@ -41,7 +43,7 @@ class Children:
     def hints(self) -> Iterator[str]:
         """Say what is missing since it ran in other processes."""
         own, theirs = (now - before for now, before in zip(_cpu_seconds(), (self._own, self._theirs), strict=True))
-        if theirs < _SHARE * own or (self._daemons and not self._names):
+        if theirs < _SHARE * own or (self._helpers and not self._names):
             return
         yield (
             f"Child processes{self._described()} used {theirs:.1f} s of CPU time, this process {own:.1f} s. What they "
@@ -67,8 +69,8 @@ class Children:
         return undo
 
     def _started(self, process: Any) -> None:
-        if process.daemon:
-            self._daemons += 1
+        if process.daemon or type(process).__module__.partition(".")[0] in self._frameworks:
+            self._helpers += 1
             return
         name = getattr(getattr(process, "_target", None), "__name__", type(process).__name__)
         self._names[name] = self._names.get(name, 0) + 1

@@ -1,8 +1,9 @@
 """Which of the signals that a framework sends ends a step: pure rules, no hooks and no profiler.
 
 Signals have priorities; a surer one that fires replaces a less sure one, and less sure ones wait a while for it. Among
-the objects that send the chosen signal one is the anchor, and only it ends steps. Whenever it turns out that steps were
-counted by the wrong signal or the wrong anchor, they are counted anew (`Recount`).
+the objects that send the chosen signal, or another one of its priority, one is the anchor, and only it ends steps.
+Whenever it turns out that steps were counted by the wrong signal or the wrong anchor, they are counted anew
+(`Recount`).
 """
 
 from __future__ import annotations
@@ -80,13 +81,13 @@ class Detector:
         forget = False
         if self.chosen is None or signal.order < self.chosen.order:
             forget = self._choose(signal)
-        if signal != self.chosen:
+        if self.chosen is None or signal.order != self.chosen.order:
             return False
         sources = len(self._anchor.sources)
         ended = self._anchor.feed(source, now_ns)
         self.revision += len(self._anchor.sources) - sources
         if self._released:
-            return self._count(ended)
+            return self._count(ended, signal)
         return self._hold(ended, now_ns) or (forget and Recount(keep=False))
 
     @property
@@ -133,14 +134,14 @@ class Detector:
         self.steps = len(self._held)
         if self.steps == 1 and not self._replaces:
             return True
-        return Recount(keep=False, ends=tuple(self._held))
+        return Recount(keep=False, ends=tuple(self._held), held_back=self._needed() > 1)
 
-    def _count(self, ended: bool | Recount) -> bool | Recount:
+    def _count(self, ended: bool | Recount, signal: Signal) -> bool | Recount:
         if not isinstance(ended, Recount) or (self._keeps and not ended.keep):
             self.steps += bool(ended)
             return bool(ended)
-        if ended.keep and self.chosen is not None:
-            self._note(f"after step {self.steps}: another source of {self.chosen.label} took over")
+        if ended.keep:
+            self._note(f"after step {self.steps}: another source of {signal.label} took over")
         self.steps = len(ended.ends) + (self.steps if ended.keep else 0)
         return ended
 

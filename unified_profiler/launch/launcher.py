@@ -121,7 +121,7 @@ class _Launch:
     def __init__(self, options: LaunchOptions, plan: Schedule, profiler: Profiler, interruption: Interruption) -> None:
         self._profiler = profiler
         self._interruption = interruption
-        self._children = Children()
+        self._children = Children({backend.module for backend in _backends(profiler)})
         self._process = os.getpid()
         self._opening = OpeningWindow(
             lambda folder: _opening_profiler(options, folder),
@@ -147,7 +147,7 @@ class _Launch:
         os.register_at_fork(after_in_child=self._finder.stop_listening)
         for backend in _backends(self._profiler):
             self._finder.watch(backend.step_hooks(), imports)
-            imports.when_imported(backend.framework, self._framework_imported)
+            imports.when_imported(backend.module, self._framework_imported)
         with self._children.watched(imports):
             code = program.run()
         if os.getpid() != self._process:

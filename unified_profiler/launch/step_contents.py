@@ -21,7 +21,9 @@ _MOST_NUMBERS = 5
 class StepContents:
     """Counts the signals that were sent in the current step, whether they end steps or not."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, all_signals: bool = True) -> None:
+        """Make it empty; if only one signal is listened to, that none was sent by a model shows nothing."""
+        self._all_signals = all_signals
         self._signals: Counter[str] = Counter()
         self._model = False
 
@@ -31,8 +33,8 @@ class StepContents:
         self._model = self._model or signal.of_model
 
     def attributes(self) -> dict[str, Any]:
-        """Return the attributes of the step's event."""
-        return {"signals": dict(self._signals), "model_seen": self._model}
+        """Return the attributes of the step's event; whether a model was seen is None where that is unknown."""
+        return {"signals": dict(self._signals), "model_seen": self._model if self._model or self._all_signals else None}
 
     def clear(self) -> None:
         """Begin another step."""
@@ -44,7 +46,7 @@ def uneven_steps(run: Run) -> Iterator[str]:
     """Name recorded steps that hold no work, no work of a model, or more or fewer iterations than the others."""
     steps = {number: attributes for trace in run.traces for number, attributes in _contents(trace)}
     idle = sorted(set(steps) - {step for trace in run.traces for step in _working(trace)})
-    strange = sorted(number for number, attributes in steps.items() if not attributes.get("model_seen", True))
+    strange = sorted(number for number, attributes in steps.items() if attributes["model_seen"] is False)
     if idle:
         yield f"There is no operator in recorded {_listed(idle)}. {_CHOOSE}"
     elif strange:

@@ -55,7 +55,7 @@ class StepFinder:
             wanted: The only signal to listen to; "auto" for all, "none" for none.
         """
         self.detector = Detector(hold_back=wanted == AUTO)
-        self.contents = StepContents()
+        self.contents = StepContents(all_signals=wanted == AUTO)
         self.error: Exception | None = None
         self.elsewhere = 0
         self.unhooked: list[str] = []

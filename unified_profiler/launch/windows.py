@@ -26,6 +26,7 @@ class Windows:
         self._why_ended = ""
         self._opening_ran = False
         self._restarts = 0
+        self._held_back = 0
         self._evaluations = 0
 
     def begin(self) -> None:
@@ -52,6 +53,8 @@ class Windows:
         if self._ended:
             return
         self.begin()
+        if not recount.keep:
+            self._held_back = len(recount.ends) if recount.held_back else 0
         if recount.ends:
             self._opening.end_step()
         if recount.keep and not self._may_restart():
@@ -102,9 +105,13 @@ class Windows:
                 self._begun = True
                 self._profiler.start()
             self.end()
-            stand_in = None if self._recorded_a_step() else self._opening.trace
+            if self._recorded_a_step():
+                return False
+            stand_in = self._opening.trace
             if stand_in is not None:
                 self._profiler.add_trace(_with_hint(stand_in, " ".join(self._reasons())))
+            elif self._profiler.current_step and not self._why_ended:
+                self._profiler.add_hints([f"{self._ended_early()}. {self._advice()}"])
             return stand_in is not None
         finally:
             self._opening.remove()
@@ -136,9 +143,24 @@ class Windows:
                 "No end of a step was seen, so this is what was recorded from the import of the framework on. "
                 "Call Profiler.step() in the script, or choose a signal with --step-signal."
             )
+        covered = f"step {self._held_back - 1}" if self._held_back else "the first step"
         return (
-            f"The script ended after {found} steps, before one was to be recorded; so this is what was recorded from "
-            "the import of the framework to the end of the first step. Give a smaller --wait, --warmup or --skip-first."
+            f"{self._ended_early()}; so this is what was recorded from the import of the framework to the end of "
+            f"{covered}. {self._advice()}"
+        )
+
+    def _ended_early(self) -> str:
+        found = self._profiler.current_step
+        return f"The script ended after {found} step{'s'[: found > 1]}, before one was to be recorded"
+
+    def _advice(self) -> str:
+        """Say which options would have had a step recorded."""
+        signal = self._profiler.step_signal
+        if not self._held_back or signal is None:
+            return "Give a smaller --wait, --warmup or --skip-first."
+        return (
+            f"{self._held_back} of them passed before it was clear what ends a step: give --step-signal {signal.name} "
+            "to have the schedule begin with the first one."
         )
 
 

@@ -161,6 +161,24 @@ for i in range(8):
 """
 
 
+LOOPS = """
+import keras, tensorflow as tf
+model, optimizer = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)]), keras.optimizers.SGD()
+def train(x):
+    with tf.GradientTape() as tape: loss = tf.reduce_mean(model(x) ** 2)
+    optimizer.apply(tape.gradient(loss, model.trainable_weights), model.trainable_weights)
+for i in range(7): train(tf.ones((2, 4)))
+compiled = tf.function(train)
+for i in range(9): compiled(tf.ones((2, 4)))
+"""
+
+
+def test_an_eager_loop_and_then_one_of_a_function(launch: Launch) -> None:
+    ran = launch(LOOPS, "--no-table", KERAS_BACKEND="tensorflow")
+    assert ran.signal == ("optimizer", 2, 16, ("after step 7: another source of function took over",))
+    assert ran.steps_with("MatMul") == {2, 3, 4}
+
+
 def test_a_loop_that_raises_in_the_window(launch: Launch) -> None:
     ran = launch(FUNCTION.format(wrong=4), "--no-table")
     assert ran.code == 1

@@ -237,6 +237,25 @@ def test_work_in_child_processes_is_reported_but_not_that_of_helpers(run: Launch
     assert all("torchrun" in hint and hint in stored(outcome).manifests[0].hints for hint in hints)
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("owner", ["torch.writer", "writer"])
+def test_processes_whose_class_is_a_frameworks_own_are_helpers(run: Launch, owner: str) -> None:
+    text = f"""
+import multiprocessing
+class Writer(multiprocessing.get_context("fork").Process):
+    __module__ = "{owner}"
+    def run(self):
+        a = torch.randn(64, 64)
+        for i in range(40000): a = torch.tanh(a @ a)
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    writer = Writer()
+    writer.start(); writer.join()
+"""
+    hints = [hint for hint in run(SETUP + text).hints if hint.startswith("Child processes (1 of Writer) used")]
+    assert bool(hints) is (owner == "writer")
+
+
 def test_a_script_without_steps_is_recorded_cheaply_and_the_hint_says_what_is_missing(run: Launch) -> None:
     outcome = run(
         "import torch\na = torch.ones(4, 4)\nfor i in range(5): a = a @ a\n", record_shapes=True, with_stack=True
@@ -271,3 +290,60 @@ def test_iterations_that_waited_in_vain_for_a_surer_signal_are_mentioned(run: La
     assert "--step-signal forward" in outcome.hints[-1]
     chosen = run(SETUP + text, LaunchOptions(step_signal="forward"))
     assert (chosen.steps, signal(chosen)) == (12, "forward")
+
+
+INFERENCE = """
+rows = torch.randn(16, 8)
+model.eval()
+with torch.no_grad():
+    for batch in DataLoader(rows, batch_size=4): model(batch)
+"""
+
+
+def test_a_short_inference_is_told_how_to_have_its_first_steps_recorded(run: Launch) -> None:
+    outcome = run(SETUP + INFERENCE)
+    (hint,) = outcome.hints
+    assert hint.startswith("The script ended after 4 steps, before one was to be recorded;")
+    assert "to the end of step 3. 4 of them passed before it was clear what ends a step" in hint
+    assert "give --step-signal dataloader" in hint
+    followed = run(SETUP + INFERENCE, LaunchOptions(step_signal="dataloader"))
+    assert (followed.steps, followed.hints) == (4, ())
+    recorded = stored(followed)
+    assert calls(recorded, "aten::addmm") == {2: 2, 3: 2, 4: 0}
+    rows = recorded.traces[0].events.select(["kind", "attributes"]).to_pylist()
+    steps = [json.loads(row["attributes"]) for row in rows if row["kind"] == "step"]
+    assert steps == [*[{"signals": {"dataloader": 1}, "model_seen": None}] * 2, {"finished": False}]
+
+
+@pytest.mark.parametrize("warmup", [0, 1])
+def test_without_a_wait_a_script_that_ends_before_its_steps_are_clear_gets_a_hint(run: Launch, warmup: int) -> None:
+    plan = schedule(wait=0, warmup=warmup, active=3, repeat=1)
+    outcome = run(SETUP + INFERENCE, LaunchOptions(schedule=plan))
+    (hint,) = outcome.hints
+    assert hint.startswith("The script ended after 4 steps, before one was to be recorded. 4 of them passed")
+    assert stored(outcome).manifests[0].hints == (hint,)
+
+
+@pytest.mark.parametrize(("steps", "count"), [(1, "1 step"), (2, "2 steps")])
+def test_a_script_of_few_steps_and_two_optimizers_is_told_to_wait_less(run: Launch, steps: int, count: str) -> None:
+    text = f"""
+head = nn.Linear(2, 1)
+optimizers = [torch.optim.SGD(part.parameters(), lr=0.1) for part in (model, head)]
+for i in range({steps}):
+    head(model(x)).mean().backward()
+    for optimizer in optimizers: optimizer.step()
+"""
+    outcome = run(SETUP + text)
+    (hint,) = outcome.hints
+    assert hint.startswith(f"The script ended after {count}, before one was to be recorded;")
+    assert hint.endswith("to the end of the first step. Give a smaller --wait, --warmup or --skip-first.")
+
+
+@pytest.mark.parametrize("keep_native", [False, True])
+def test_the_optimizers_operators_are_updates_in_every_step(run: Launch, *, keep_native: bool) -> None:
+    text = "opt = torch.optim.Adadelta(model.parameters())\n"
+    text += "for i in range(8):\n    opt.zero_grad(); model(x).mean().backward(); opt.step()\n"
+    events = stored(run(SETUP + text, keep_native=keep_native)).traces[0].events
+    rows = events.select(["name", "step", "direction", "origin"]).to_pylist()
+    found = {(row["step"], row["direction"], row["origin"]) for row in rows if row["name"] == "aten::addcmul_"}
+    assert found == {(step, "update", "x:Optimizer") for step in (2, 3, 4)}

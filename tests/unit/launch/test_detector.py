@@ -103,10 +103,25 @@ def test_scripts_without_an_optimizer(fires: list[Fire], name: str) -> None:
     assert (detector.steps, result.name) == (30, name)
 
 
+def test_a_second_loop_whose_signal_is_as_sure_goes_on_counting() -> None:
+    detector = Detector()
+    function = Signal(name="function", rank=0)
+    for _ in range(6):
+        detector.feed(BWD, 1)
+        detector.feed(OPT, 1)
+    for _ in range(5):
+        detector.feed(function, 2)
+    assert detector.steps == 11
+    result = detector.result()
+    assert result is not None
+    assert (result.name, result.sources) == ("optimizer", 2)
+    assert result.switches == ("after step 6: another source of function took over",)
+
+
 def test_a_lesser_signal_ends_its_first_step_at_the_fire_that_ends_the_hold_back() -> None:
     detector = Detector()
     ends = [detector.feed(BWD, 1, moment) for moment in range(HOLD_BACK + 2)]
-    assert ends == [*[False] * (HOLD_BACK - 1), Recount(keep=False, ends=(0, 1, 2, 3)), True, True]
+    assert ends == [*[False] * (HOLD_BACK - 1), Recount(keep=False, ends=(0, 1, 2, 3), held_back=True), True, True]
 
 
 def test_held_back_steps_keep_their_ends() -> None:
