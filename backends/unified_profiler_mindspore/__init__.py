@@ -18,7 +18,7 @@ class MindSporeBackend:
     """Records MindSpore with mindspore.profiler."""
 
     name: str = "mindspore"
-    framework: str = "mindspore"
+    module: str = "mindspore"
     capabilities: frozenset[Capability] = frozenset(
         {Capability.SHAPES, Capability.MEMORY, Capability.FLOPS, Capability.DEVICE_EVENTS}
     )

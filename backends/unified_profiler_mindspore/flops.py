@@ -14,6 +14,7 @@ from math import isqrt, prod
 
 from unified_profiler_mindspore.graph_ir import Shape
 from unified_profiler_mindspore.graph_places import Launched
+from unified_profiler_mindspore.recording import OperatorCall
 
 Shapes = tuple[Shape, ...]
 
@@ -35,6 +36,24 @@ def flops(launched: Sequence[int], kernels: Sequence[Launched], shapes: Sequence
     layers = _Convolutions([(kernels[number].node.type, of) for (number, _), of in cases.items()])
     found = {case: _of(kernels[case[0]], of, layers) for case, of in cases.items()}
     return [found[case] for case in zip(launched, shapes, strict=True)]
+
+
+def flops_of_call(call: OperatorCall, kernel: str) -> int | None:
+    """Return the floating-point operations of a kernel, given the operator that launched it, None if not counted."""
+    size = prod(call.result)
+    if kernel in _ELEMENTWISE:
+        return size
+    left, right = call.inputs[:2]
+    if left is None or right is None:
+        return None
+    if kernel == "Conv2D":
+        return _convolution(call.result, right)
+    return 2 * size * (_shared(left, right, call.result) if call.operator in _TRANSPOSING else left[-1])
+
+
+def _shared(left: Shape, right: Shape, result: Shape) -> int:
+    """Return the dimension that both operands of a product share, whichever of them is transposed."""
+    return isqrt(prod(left[-2:]) * prod(right[-2:]) // max(prod(result[-2:]), 1))
 
 
 def _of(kernel: Launched, shapes: Shapes, layers: _Convolutions) -> int | None:
@@ -60,6 +79,8 @@ def _result(kernel: Launched, shapes: Shapes) -> Shape | None:
 # --- products of matrices ---------------------------------------------------------------------------------------------
 
 _PRODUCTS = frozenset({"MatMul", "BatchMatMul", "MatMulExt", "BatchMatMulExt", "Dense"})
+_TRANSPOSING = frozenset({"MatMul", "BatchMatMul"})
+"""Operators that transpose their operands on demand; the others take the last dimension of the first."""
 
 
 def _product(left: Shape, right: Shape, result: Shape | None, *, plain: bool) -> int | None:
@@ -72,8 +93,7 @@ def _product(left: Shape, right: Shape, result: Shape | None, *, plain: bool) ->
     if not prod(left) or not prod(right):
         return 0
     if result is not None and len(result) == len(left):
-        shared = isqrt(prod(left[-2:]) * prod(right[-2:]) // prod(result[-2:]))
-        return 2 * prod(result) * shared
+        return 2 * prod(result) * _shared(left, right, result)
     pairs = [(left[-1], right[-2])] if plain else [(one, other) for one in left[-2:] for other in right[-2:]]
     found = {2 * prod(left) * prod(right[-2:]) // one for one, other in pairs if one == other}
     return found.pop() if len(found) == 1 else None

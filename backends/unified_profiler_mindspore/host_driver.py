@@ -15,6 +15,7 @@ from unified_profiler.errors import BackendBusyError, NativeProfilerError
 from unified_profiler.spi import NativeCapture
 from unified_profiler_mindspore import live_classes, native
 from unified_profiler_mindspore.borders import Borders
+from unified_profiler_mindspore.dispatch_observer import DispatchObserver
 from unified_profiler_mindspore.files import FRAMEWORK, LAUNCHES, MEMORY, SHAPES, framework_files
 from unified_profiler_mindspore.graph_files import write_graphs
 from unified_profiler_mindspore.recording import Recording, write_note
@@ -33,9 +34,10 @@ class HostDriver:
     """One recording on the host. `analyse()` is never run: the files that it reads say more than those it writes."""
 
     def __init__(self, options: Mapping[str, Any], workdir: Path, *, with_flops: bool = False) -> None:
-        """Take the checked native options; all but that for memory concern an accelerator and have no effect here."""
+        """Take the checked native options; all but those for memory and shapes have no effect on a host."""
         self._with_flops = with_flops
         self._borders = Borders()
+        self._observer = DispatchObserver() if with_flops or options.get("record_shapes") else None
         self._with_memory = bool(options.get("profile_memory"))
         self._folder = workdir / FRAMEWORK
         self._start_ns = 0
@@ -56,11 +58,14 @@ class HostDriver:
         if self._with_memory:
             profiler.enable_profile_memory()
         self._borders.begin()
+        if self._observer is not None:
+            self._observer.begin()
 
     def stop(self) -> NativeCapture:
         """End recording."""
         spans = self._borders.end()
         native.wait_for_kernels()
+        calls = self._observer.end() if self._observer is not None else None
         stop_ns = time.time_ns()
         if not self._end():
             raise BackendBusyError(_DISPLACED)
@@ -74,6 +79,7 @@ class HostDriver:
             spans=spans,
             bases=live_classes.bases(),
             with_flops=self._with_flops,
+            calls=calls,
         )
         return NativeCapture(
             backend="mindspore",
@@ -87,6 +93,8 @@ class HostDriver:
         """End recording and forget it; a native profiler that is somebody else's by now is left alone."""
         self._borders.end()
         self._end_quietly()
+        if self._observer is not None:
+            self._observer.end()
 
     def _end_quietly(self) -> None:
         try:

@@ -17,8 +17,9 @@ from unified_profiler.model.columns import text
 from unified_profiler.model.schema import EventTable, Kind, Layer, empty_table, event_table
 from unified_profiler_mindspore.canonical import Lookup, lookup
 from unified_profiler_mindspore.canonical_columns import canonical_columns
+from unified_profiler_mindspore.eager_calls import calls_of_launches, input_shapes
 from unified_profiler_mindspore.files import DETAILS, LAUNCHES, MEMORY, SHAPES, framework_files, graph_files, rank_of
-from unified_profiler_mindspore.flops import flops, tensors
+from unified_profiler_mindspore.flops import flops, flops_of_call, tensors
 from unified_profiler_mindspore.graph_ir import Graph, read_graph
 from unified_profiler_mindspore.graph_places import Launched, placed
 from unified_profiler_mindspore.lanes import lanes_of
@@ -32,7 +33,7 @@ from unified_profiler_mindspore.launches import (
 )
 from unified_profiler_mindspore.nodes import parse
 from unified_profiler_mindspore.order import in_spans
-from unified_profiler_mindspore.recording import NAME, Recording, Span, check_sizes, read_note
+from unified_profiler_mindspore.recording import NAME, OperatorCall, Recording, Span, check_sizes, read_note
 
 THREAD = "mindspore kernels"
 """Name of the lane of kernels: which thread ran them MindSpore does not say, only that it is not the program's."""
@@ -57,6 +58,7 @@ class Known:
     graphs: Sequence[Graph] = ()
     spans: Sequence[Span] | None = None
     with_flops: bool = False
+    calls: Sequence[OperatorCall] = ()
 
 
 def host_events(folder: Path) -> tuple[EventTable, Metadata]:
@@ -98,11 +100,14 @@ def _known(folder: Path, note: Recording | None) -> Known:
     if note is None:
         return Known(lookup())
     graphs = [read_graph(path) for path in graph_files(folder)]
-    return Known(lookup().knowing(note.bases), graphs, note.spans, note.with_flops)
+    calls = [note.calls.distinct[number] for number in note.calls.order] if note.calls else []
+    return Known(lookup().knowing(note.bases), graphs, note.spans, note.with_flops, calls)
 
 
 def _kernels(launches: Launches, shapes: Sequence[str | None], known: Known, place: Mapping[str, Any]) -> EventTable:
     kernels = placed(_distinct(launches, shapes), known.graphs, known.table)
+    types = [kernels[number].node.type for number in launches.node.tolist()] if shapes else []
+    calls = calls_of_launches(types, shapes, known.calls)
     columns = {
         "name": text(launches.node, [one.node.type for one in kernels]),
         "layer": Layer.FRAMEWORK.value,
@@ -111,14 +116,31 @@ def _kernels(launches: Launches, shapes: Sequence[str | None], known: Known, pla
         "duration_ns": launches.duration_ns,
         "tid": lanes_of(launches.start_ns, launches.duration_ns),
         "thread": THREAD,
-        "input_shapes": pa.array(shapes, pa.string()).dictionary_encode() if shapes else None,
+        "input_shapes": pa.array(_completed(shapes, types, calls), pa.string()).dictionary_encode() if shapes else None,
         "attributes": text(launches.node, [_attributes(launches, row) for row in range(len(kernels))]),
     }
     told = None if known.spans is None else in_spans(launches.start_ns, known.spans)
     columns |= canonical_columns(launches.node, kernels, known.table, told=told)
     if known.with_flops and shapes:
-        columns["flops"] = pa.array(flops(launches.node.tolist(), kernels, shapes), pa.int64())
+        by_shapes = flops(launches.node.tolist(), kernels, shapes)
+        columns["flops"] = pa.array(
+            [
+                flops_of_call(call, kernel) if call else count
+                for call, kernel, count in zip(calls, types, by_shapes, strict=True)
+            ],
+            pa.int64(),
+        )
     return event_table(columns | dict(place), rows=len(launches.node))
+
+
+def _completed(
+    shapes: Sequence[str | None], kernels: Sequence[str], calls: Sequence[OperatorCall | None]
+) -> list[str | None]:
+    """Return the input shapes of each launch, taken from its operator where MindSpore's profiler recorded none."""
+    return [
+        input_shapes(call, kernel) if call and recorded is None else recorded
+        for recorded, kernel, call in zip(shapes, kernels, calls, strict=True)
+    ]
 
 
 def _kind(name: str) -> Kind:

@@ -53,6 +53,36 @@ def wait_for_kernels() -> None:
     _find("mindspore.graph.api", "_pynative_executor").sync()
 
 
+def dispatch_depth() -> int:
+    """Return how many dispatch modes the current thread is in; `mindspore.MsDispatchMode` does not report it."""
+    with _as_it_was("mindspore._c_expression", "_DispatchGuardStack.depth"):
+        return int(import_module("mindspore._c_expression")._DispatchGuardStack.depth())
+
+
+def dispatch_mode(dispatch: Callable[[Any, tuple[Any, ...]], Any]) -> Any:
+    """Return a dispatch mode, which MindSpore calls for each operator of the thread that entered it.
+
+    Args:
+        dispatch: Runs the operator, given what runs it and its arguments.
+    """
+    with _as_it_was("mindspore", "MsDispatchMode"):
+
+        class Mode(mindspore.MsDispatchMode):  # type: ignore[misc]
+            def __ms_dispatch__(self, func: Any, args: tuple[Any, ...], _: Any = None) -> Any:
+                return dispatch(func, args)
+
+        return Mode()
+
+
+def leave_dispatch_mode() -> None:
+    """Leave the innermost dispatch mode of the current thread.
+
+    What this raises is an error of the program's own kernels, which it waits for; the mode is not left then.
+    """
+    with _as_it_was("mindspore._c_expression", "_DispatchGuardStack.pop"):
+        import_module("mindspore._c_expression")._DispatchGuardStack.pop()
+
+
 def executor_class() -> type:
     """Return the class whose methods run PyNative mode: gradients, and graphs that `ms.jit` made of functions.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -14,6 +15,8 @@ from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.foreign import read_bytes, reading
 
 NAME = "unified_profiler.json"
+
+Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
@@ -24,6 +27,33 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
     stop_ns: int
     optimizer: str | None = None
     """Class of the optimizer that was called."""
+
+
+class OperatorCall(msgspec.Struct, frozen=True, array_like=True):
+    """An operator of PyNative mode with the shapes that it was dispatched with."""
+
+    operator: str
+    inputs: tuple[tuple[Size, ...] | None, ...]
+    """Shapes of the arguments, None for those that are no tensors."""
+    result: tuple[Size, ...]
+
+
+class OperatorCalls(msgspec.Struct, frozen=True):
+    """The operators that were dispatched while recording."""
+
+    distinct: tuple[OperatorCall, ...]
+    order: tuple[Size, ...]
+    """Positions in `distinct`, in the order of dispatch."""
+
+    def __post_init__(self) -> None:
+        """Check the positions.
+
+        Raises:
+            ValueError: One is of no operator.
+        """
+        if max(self.order, default=-1) >= len(self.distinct):
+            msg = f"expected positions below {len(self.distinct)}, found {max(self.order)}"
+            raise ValueError(msg)
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +70,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     bases: dict[str, list[str]] = {}
     """Classes of optimizers, and those of the program that are a layer of MindSpore by another name: their bases."""
     with_flops: bool = False
+    calls: OperatorCalls | None = None
+    """Operators of PyNative mode whose shapes MindSpore does not record; None if they were not observed."""
 
 
 def write_note(note: Recording, folder: Path) -> Path:
