@@ -44,7 +44,7 @@ class ApiTracing:
         """
         if self._options is None:
             return
-        missing = [backend.framework for backend in backends if not is_imported(backend.framework)]
+        missing = [backend.module for backend in backends if not is_imported(backend.module)]
         if self._alone and (missing or not backends):
             what, name = (f"{missing[0]} is not", missing[0]) if missing else ("No framework is", "torch")
             msg = f"{what} imported, so there are no calls to trace. Write `import {name}` before tracing begins."
@@ -68,8 +68,8 @@ class ApiTracing:
             with self._faults.guard(backend.name, "trace API calls", cycle=cycle):
                 surface = _surface(backend)
                 if surface is not None:
-                    self._tracer.install(backend.framework, surface)
-                    self.traced[backend.framework] = str(getattr(sys.modules[backend.framework], "__version__", ""))
+                    self._tracer.install(backend.name, surface)
+                    self.traced[backend.name] = str(getattr(sys.modules[backend.module], "__version__", ""))
 
     def clear(self) -> None:
         """Forget what was recorded so far."""
@@ -96,7 +96,7 @@ class ApiTracing:
 
 
 def _surface(backend: Backend) -> ApiSurface | None:
-    return backend.api_surface() if is_imported(backend.framework) else None
+    return backend.api_surface() if is_imported(backend.module) else None
 
 
 def _options(settings: Settings) -> TraceOptions | None:

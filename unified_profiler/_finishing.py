@@ -115,7 +115,7 @@ def _trace_of(cycle: EndedCycle, recorded: Sequence[_Recorded]) -> Trace:
 def _learnt(events: EventTable, window: Window, recorded: Sequence[_Recorded]) -> dict[str, Any]:
     """Return what only the events tell."""
     steps = pc.min_max(events.column("step"))
-    versions = {result.backend.framework: result.capture.framework_version or "" for result in recorded}
+    versions = {result.backend.name: result.capture.framework_version or "" for result in recorded}
     return {
         "frameworks": {**window.traced, **versions},
         "first_step": steps["min"].as_py(),

@@ -145,6 +145,7 @@ class Profiler:
         self._running = False
         self._delivering = False
         self._slot = OUTSIDE
+        self._started_at = 0
         self._origin = 0
         self._idle_until = 0
 
@@ -216,7 +217,7 @@ class Profiler:
         _started.add(self)
         with self._lock:
             self._running = True
-            self._origin = len(self._steps)
+            self._started_at = self._origin = len(self._steps)
             try:
                 self._go_to(self._slot_of(self._origin))
             except BaseException:
@@ -398,7 +399,7 @@ class Profiler:
             finally:
                 whole = isinstance(self._plan, Always) and not interrupted
                 self._go_to(OUTSIDE, complete=whole)
-                if len(self._steps) == self._origin and self.settings.operators:
+                if len(self._steps) == self._started_at and self.settings.operators:
                     self._delivery.hint(_NO_STEP)
                 self._delivery.end_pending(finish=finish)
                 self._delivery.close(self._steps)

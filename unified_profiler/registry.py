@@ -30,7 +30,7 @@ class Entry:
     name: str
     target: str
     """Its descriptor, as `module:attribute`."""
-    framework: str | None = None
+    module: str | None = None
     """The framework's top-level module; None where only the loaded descriptor knows it."""
     install_hint: str = ""
     """The command that installs what the backend needs."""
@@ -83,9 +83,9 @@ def require(name: str) -> Backend:
         FrameworkNotInstalledError: It is not; the message holds the command that installs it.
     """
     backend = get(name)
-    if backend.framework not in sys.modules and importlib.util.find_spec(backend.framework) is None:
+    if backend.module not in sys.modules and importlib.util.find_spec(backend.module) is None:
         hint = next(entry.install_hint for entry in known() if entry.name == name)
-        msg = f"Backend {name!r} needs {backend.framework}, which is not installed. Install it with: {hint}"
+        msg = f"Backend {name!r} needs {backend.module}, which is not installed. Install it with: {hint}"
         raise FrameworkNotInstalledError(msg)
     return backend
 
@@ -104,7 +104,7 @@ def backends() -> dict[str, Backend]:
 def detect(candidates: Iterable[Backend] | None = None) -> list[Backend]:
     """Return the backends whose framework this process has imported to the end."""
     available = backends().values() if candidates is None else candidates
-    return [backend for backend in available if is_imported(backend.framework)]
+    return [backend for backend in available if is_imported(backend.module)]
 
 
 def _load(entry: Entry) -> Backend:

@@ -245,12 +245,12 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """The name by which users choose it."""
+        """The name by which users choose it, and which events, traces and manifests carry."""
         ...
 
     @property
-    def framework(self) -> str:
-        """The top-level module that is looked up in `sys.modules`, see `is_imported`."""
+    def module(self) -> str:
+        """The framework's top-level module, looked up in `sys.modules` (see `is_imported`); need not equal the name."""
         ...
 
     @property
@@ -294,5 +294,38 @@ class TellsMemory(Protocol):
         Called several times a second, on a thread of the profiler's, while something is recorded and the framework is
         imported. It must be cheap, must not initialise a device that the program has not used, must not wait for
         work, and should keep off the framework's public functions, whose calls may be being traced.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepStatistics:
+    """What a framework itself recorded of one run of a graph, in the framework's own text form."""
+
+    step: int | None
+    """The step in which it ran; None outside all steps."""
+    graph: str | None
+    """The name of the graph, as in the attribute `graph` of its events; None for a graph without a name."""
+    text: Callable[[], str]
+    """Reads the statistics. The texts of several runs, one after the other, are the statistics of all of them.
+
+    It raises a `TraceFormatError` if its file is damaged or lost.
+    """
+
+
+@runtime_checkable
+class ReportsStepStatistics(Protocol):
+    """A backend whose native files hold the framework's own statistics of a step. A backend need not have this."""
+
+    def step_statistics(self, folder: Path) -> Iterable[StepStatistics]:
+        """Return the statistics among the native files of one cycle, in the order of the runs; none where it has none.
+
+        It may be another process than that of the recorder, even on another machine.
+
+        Args:
+            folder: What was the work directory of the recorder, kept with `keep_native`.
+
+        Raises:
+            TraceFormatError: A file is damaged or lost, so that it is not known what there is.
         """
         ...

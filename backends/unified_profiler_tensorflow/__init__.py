@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unified_profiler.spi import ApiSurface, Capability, Normaliser, Recorder, RecordOptions, StepHook
+from unified_profiler.spi import (
+    ApiSurface,
+    Capability,
+    Normaliser,
+    Recorder,
+    RecordOptions,
+    StepHook,
+    StepStatistics,
+)
 
 if TYPE_CHECKING:
     from unified_profiler.spi import Backend
@@ -18,7 +26,7 @@ class TensorFlowBackend:
     """Records TensorFlow with RunMetadata and XPlane."""
 
     name: str = "tensorflow"
-    framework: str = "tensorflow"
+    module: str = "tensorflow"
     capabilities: frozenset[Capability] = frozenset(
         {Capability.SHAPES, Capability.MEMORY, Capability.STACKS, Capability.FLOPS, Capability.DEVICE_EVENTS}
     )
@@ -52,6 +60,12 @@ class TensorFlowBackend:
         from unified_profiler_tensorflow.allocators import allocated_bytes
 
         return allocated_bytes()
+
+    def step_statistics(self, folder: Path) -> Iterable[StepStatistics]:
+        """Return the StepStats of the runs of sessions among the native files of a cycle."""
+        from unified_profiler_tensorflow.step_stats_text import step_statistics
+
+        return step_statistics(folder)
 
 
 backend: Backend = TensorFlowBackend()

@@ -22,11 +22,9 @@ from unified_profiler_tensorflow import run_metadata, timeline
 from unified_profiler_tensorflow.live_objects import read_note
 from unified_profiler_tensorflow.node_reader import NodeReader
 from unified_profiler_tensorflow.xplane import looks_like_xplane
-from unified_profiler_tensorflow.xplane_files import SUFFIX, newest_run, profiles_in, sessions_in
+from unified_profiler_tensorflow.xplane_files import INDEX_NAME, SUFFIX, newest_run, profiles_in, sessions_in
 from unified_profiler_tensorflow.xplane_sessions import SessionRun, input_shapes, with_flops, with_shapes
 from unified_profiler_tensorflow.xplane_table import read_xplane
-
-_INDEX = "runs.json"
 
 
 class TensorFlowNormaliser:
@@ -113,7 +111,7 @@ class _Sources:
             self._add_directory(path)
         elif _is_xplane(path):
             self.profiles.append(path)
-        elif run_metadata.recognises(path) or (path.suffix == ".pb" and (path.parent / _INDEX).exists()):
+        elif run_metadata.recognises(path) or (path.suffix == ".pb" and (path.parent / INDEX_NAME).exists()):
             self.sessions.append(path)
         elif path.suffix == ".json":
             self.timelines.append(path)
@@ -139,8 +137,8 @@ def _entry(file: Path, capture: NativeCapture) -> Mapping[str, Any] | None:
     if known is not None:
         return dict(known)
     try:
-        with reading(file.parent / _INDEX):
-            index = msgspec.json.decode(read_bytes(file.parent / _INDEX), type=list[dict[str, Any]])
+        with reading(file.parent / INDEX_NAME):
+            index = msgspec.json.decode(read_bytes(file.parent / INDEX_NAME), type=list[dict[str, Any]])
     except TraceFormatError:  # the runs are worth having without
         return None
     return next((entry for entry in index if entry.get("file") == file.name), None)

@@ -24,9 +24,7 @@ import tensorflow as tf
 from unified_profiler.errors import NativeProfilerError
 from unified_profiler_tensorflow.method_patch import Method, MethodPatch
 from unified_profiler_tensorflow.session_runs import Run, TracedCall, TracedFunction
-
-INDEX_NAME = "runs.json"
-"""Beside the files of the runs: what RunMetadata itself does not say."""
+from unified_profiler_tensorflow.xplane_files import INDEX_NAME
 
 GRAPH_NAME = "_unified_profiler_name"
 """Attribute of a `tf.Graph`: the name a user gave to it."""

@@ -13,6 +13,7 @@ from typing import Any
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.foreign import opening_of, read_bytes
 from unified_profiler_tensorflow.protobuf import DAMAGED, message_classes
+from unified_profiler_tensorflow.step_stats_names import dtype_enum
 
 _SNIFF = 4096
 _MESSAGES = {
@@ -64,23 +65,29 @@ _MESSAGES = {
         "device_temp_memory_size": (2, "int64"),
         "persistent_memory_size": (3, "int64"),
         "device_persistent_memory_size": (4, "int64"),
+        "persistent_tensor_alloc_ids": (5, "repeated int64"),
+        "device_persistent_tensor_alloc_ids": (6, "repeated int64"),
     },
     "NodeOutput": {"slot": (1, "int32"), "tensor_description": (3, "TensorDescription")},
     "TensorDescription": {
-        "dtype": (1, "int32"),
+        "dtype": (1, "DataType"),
         "shape": (2, "TensorShapeProto"),
         "allocation_description": (4, "AllocationDescription"),
     },
     "TensorShapeProto": {"dim": (2, "repeated Dim"), "unknown_rank": (3, "bool")},
-    "Dim": {"size": (1, "int64")},
+    "Dim": {"size": (1, "int64"), "name": (2, "string")},
     "AllocationDescription": {
         "requested_bytes": (1, "int64"),
         "allocated_bytes": (2, "int64"),
         "allocator_name": (3, "string"),
+        "allocation_id": (4, "int64"),
+        "has_single_reference": (5, "bool"),
+        "ptr": (6, "uint64"),
     },
 }
-"""Left out: numbers that mean nothing outside the run (`allocation_id`, `ptr`, `persistent_tensor_alloc_ids`),
-`has_single_reference`, and names of dimensions, which are never given. Graphs are counted, not read."""
+"""StepStats is declared whole, so that it can be written as text. Left out of events: numbers that mean nothing outside
+the run (`allocation_id`, `ptr`, `persistent_tensor_alloc_ids`), `has_single_reference`, and names of dimensions, which
+are never given. Graphs are counted, not read."""
 
 
 def holds_step_stats(path: Path) -> bool:
@@ -118,7 +125,7 @@ def load(path: Path) -> Any:
 @cache
 def messages() -> dict[str, Any]:
     """Return the message classes."""
-    return message_classes("unified_profiler.step_stats", _MESSAGES)
+    return message_classes("unified_profiler.step_stats", _MESSAGES, {"DataType": dtype_enum()})
 
 
 def _decode(data: bytes) -> Any:

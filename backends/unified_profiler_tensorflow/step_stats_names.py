@@ -22,6 +22,8 @@ _DTYPES = (
 """By their numbers in `DataType`."""
 
 _FIRST_REFERENCE = 100
+_ENUM_NAMES = {"float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}
+"""Types that `DataType` calls otherwise."""
 
 
 def dtype_name(number: int) -> str:
@@ -30,6 +32,13 @@ def dtype_name(number: int) -> str:
     plain = number - _FIRST_REFERENCE if reference else number
     name = _DTYPES[plain] if 0 <= plain < len(_DTYPES) else str(plain)
     return f"{name}_ref" if reference else name
+
+
+def dtype_enum() -> dict[str, int]:
+    """Return the numbers of the enum `DataType` by their names there: `DT_FLOAT`, `DT_INT32_REF`."""
+    names = [f"DT_{_ENUM_NAMES.get(name, name.upper())}" for name in _DTYPES]
+    references = {f"{name}_REF": number + _FIRST_REFERENCE for number, name in enumerate(names) if number}
+    return {name: number for number, name in enumerate(names)} | references
 
 
 @dataclass(frozen=True)

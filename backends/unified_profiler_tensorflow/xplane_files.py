@@ -9,6 +9,8 @@ from pathlib import Path
 SUFFIX = ".xplane.pb"
 RUN_METADATA = "run_metadata"
 """The folder beside it in which the recorder leaves what sessions said about themselves."""
+INDEX_NAME = "runs.json"
+"""In that folder, beside the files of the runs: what RunMetadata itself does not say."""
 
 _DEPTH = 2
 _PROFILES = Path("plugins", "profile")

@@ -18,7 +18,7 @@ class TorchBackend:
     """Records PyTorch with torch.profiler."""
 
     name: str = "torch"
-    framework: str = "torch"
+    module: str = "torch"
     capabilities: frozenset[Capability] = frozenset(Capability)
 
     def recorder(self, options: RecordOptions, workdir: Path) -> Recorder:

@@ -74,8 +74,9 @@ _BY_CATEGORY: dict[str, Meaning] = {
 
 _ACCELERATORS = {"xpu_runtime": "xpu", "mtia_runtime": "mtia", "hpu_op": "hpu", "privateuse1_runtime": "privateuse1"}
 
+CPU = 0
 DEVICE_TYPES = {
-    0: "cpu",
+    CPU: "cpu",
     1: "cuda",
     6: "hip",
     9: "xla",

@@ -19,6 +19,7 @@ from unified_profiler.model.tree import Flags, Tree
 from unified_profiler_torch.args import COLUMN_INPUTS, INPUTS, MISSING, script_path
 from unified_profiler_torch.canonical import DIRECTIONS, canonicalise
 from unified_profiler_torch.categories import (
+    CPU,
     DEVICE_TYPES,
     NameClass,
     accelerator,
@@ -36,6 +37,8 @@ from unified_profiler_torch.rows import Place, Rows
 
 FRAME_LANE = FIRST_LANE >> 1
 """Added to a thread's id: the lane of those of its Python frames that cut an annotation."""
+STEP_LANE = FIRST_LANE >> 2
+"""Added to a thread's id: the lane of its steps while nesting is worked out."""
 
 CLOCK_SLACK_NS = 20_000
 """By so much Kineto's clock and the system's may differ: an event that ends within it had ended."""
@@ -128,8 +131,9 @@ class Mapping:
 
     @cached_property
     def tree(self) -> Tree:
-        """How the events nest."""
-        return Tree.of(self.start, self.duration, self.pid, self.tid)
+        """How the events nest, steps apart: one that ends within an optimizer's call would cut that call off."""
+        lane = np.where(self.kind(Kind.STEP), self.tid + STEP_LANE, self.tid)
+        return Tree.of(self.start, self.duration, self.pid, lane)
 
     @cached_property
     def _own_meanings(self) -> npt.NDArray[np.int8]:
@@ -258,16 +262,29 @@ class Mapping:
         reader, column = self.rows.args, self.rows.column
         inputs = column("inputs")
         attributes, attribute_texts = reader.attributes(inputs, column("forward"), column("rest"))
-        value = column("value")
         found: dict[str, Any] = {
             name: text(inputs, reader.input_texts(INPUTS.index(key))) for key, name in COLUMN_INPUTS.items()
         }
         found["attributes"] = text(attributes, attribute_texts)
         found["bytes"] = numbers(column("bytes"))
-        found["value"] = pa.array(value.astype(np.float64), mask=value == MISSING)
+        found["value"] = self._allocated()
         if with_flops:
             found["flops"] = self._flops(inputs)
         return found
+
+    def _allocated(self) -> pa.Array:
+        """Return the total of allocated bytes after each memory event, on the CPU since recording began.
+
+        On the CPU torch updates its total only while it records: blocks of an earlier recording that were freed in
+        between still count. Its first event in this recording shows by how much the total was off.
+        """
+        value, amount = self.rows.column("value"), self.rows.column("bytes")
+        total = value.astype(np.float64)
+        on_cpu = np.flatnonzero((value != MISSING) & (amount != MISSING) & (self.rows.column("device_type") == CPU))
+        if len(on_cpu):
+            first = on_cpu[np.argmin(self.start[on_cpu])]
+            total[on_cpu] -= total[first] - amount[first]
+        return pa.array(total, mask=value == MISSING)
 
     def _flops(self, inputs: Ints) -> pa.Array:
         """Compute floating-point operations once per distinct operator and inputs."""

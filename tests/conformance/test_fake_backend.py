@@ -21,7 +21,7 @@ class WallClock(FakeClock):
 class TestFakeBackend(BackendConformance):
     module = "unified_profiler.testing"
     fake: ClassVar[FakeBackend] = FakeBackend(
-        "fake", framework="no_such_framework", capabilities=frozenset(), clock=WallClock()
+        "fake", module="no_such_framework", capabilities=frozenset(), clock=WallClock()
     )
     backend = fake
 

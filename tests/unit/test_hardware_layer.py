@@ -38,9 +38,9 @@ def test_what_is_recorded_are_counters_of_the_list() -> None:
     with up.Profiler(backend=FakeBackend(memory={"cuda:0": 5}), hardware_hz=NEVER, strict=True) as prof:
         prof.step()
     (trace,) = prof.traces
-    known = {counter.name for counter in COUNTERS} | {"sys memory bytes"}
+    known = {counter.name for counter in COUNTERS} | {"fake memory bytes"}
     found = {row["name"] for row in counters(trace)}
-    assert {"process memory bytes", "system memory available bytes", "sys memory bytes"} <= found <= known
+    assert {"process memory bytes", "system memory available bytes", "fake memory bytes"} <= found <= known
     assert trace.info.event_count == len(trace)
 
 
@@ -198,7 +198,7 @@ def test_calls_of_the_api_on_a_thread_of_the_profilers_are_not_traced() -> None:
         surface.module.square(2)
     rows = prof.traces[0].events.to_pylist()
     assert [row["name"] for row in rows if row["kind"] == "api_call"] == ["madeup.square"]
-    assert 3 in [row["value"] for row in rows if row["name"] == "sys memory bytes"]
+    assert 3 in [row["value"] for row in rows if row["name"] == "fake memory bytes"]
 
 
 def test_profilers_of_python_code_do_not_see_the_thread() -> None:

@@ -14,7 +14,7 @@ from unified_profiler.testing import FakeBackend
 
 PLUGIN = """
 from unified_profiler.testing import FakeBackend
-backend = FakeBackend("tiny", framework="json")
+backend = FakeBackend("tiny", module="json")
 """
 
 
@@ -37,14 +37,14 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, *, name: str, source:
 
 def test_a_third_party_backend_is_found_by_its_entry_point(plugin: str) -> None:
     backend = registry.get("tiny")
-    assert backend.framework == "json"
+    assert backend.module == "json"
     assert backend in registry.detect()
 
 
 HALFWAY = """
 from unified_profiler import registry
 from unified_profiler.testing import FakeBackend
-found_halfway = registry.detect([FakeBackend(framework=__name__)])
+found_halfway = registry.detect([FakeBackend(module=__name__)])
 """
 
 
@@ -52,7 +52,7 @@ def test_a_framework_counts_once_its_import_has_finished(tmp_path: Path, monkeyp
     (tmp_path / "framework_halfway.py").write_text(HALFWAY)
     monkeypatch.syspath_prepend(tmp_path)
     framework = importlib.import_module("framework_halfway")
-    backend = FakeBackend(framework="framework_halfway")
+    backend = FakeBackend(module="framework_halfway")
     assert framework.found_halfway == []
     assert registry.detect([backend]) == [backend]
 
@@ -62,7 +62,7 @@ def test_a_framework_whose_import_failed_does_not_count(tmp_path: Path, monkeypa
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(SystemExit):
         importlib.import_module("framework_failed")
-    assert registry.detect([FakeBackend(framework="framework_failed")]) == []
+    assert registry.detect([FakeBackend(module="framework_failed")]) == []
 
 
 def test_a_third_party_backend_records(plugin: str) -> None:

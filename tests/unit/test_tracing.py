@@ -41,7 +41,7 @@ def test_calls_of_recorded_steps_are_recorded_in_their_steps(surface: FakeSurfac
         (7, 1, "madeup.norm"),
     ]
     assert [row["attributes"] for row in rows(prof)] == [f'{{"args":["{step}"]}}' for step in (2, 3, 6, 7)]
-    assert {(row["layer"], row["framework"]) for row in rows(prof)} == {("api", "sys")}
+    assert {(row["layer"], row["framework"]) for row in rows(prof)} == {("api", "fake")}
 
 
 def test_operators_lie_in_the_calls_around_them(surface: FakeSurface) -> None:
@@ -80,7 +80,7 @@ def test_without_operators_the_native_profiler_stays_off(surface: FakeSurface) -
         surface.module.norm(1)
     assert backend.calls == []
     assert [row["name"] for row in rows(prof)] == ["madeup.norm"]
-    assert set(prof.traces[0].info.frameworks) == {"sys"}
+    assert set(prof.traces[0].info.frameworks) == {"fake"}
 
 
 @pytest.mark.parametrize("level", [0, 1])
@@ -120,7 +120,7 @@ def test_a_pattern_that_matches_nothing_is_refused_when_tracing_begins(surface: 
 def test_a_pattern_that_matches_nothing_in_a_framework_imported_later_is_a_failure(
     surface: FakeSurface, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = FakeBackend(framework="madeup", surface=surface)
+    backend = FakeBackend(module="madeup", surface=surface)
     with up.Profiler(
         backend=backend, schedule=up.schedule(wait=1, warmup=0, active=1), api={"include": "nrom"}
     ) as prof:

@@ -43,9 +43,10 @@ def limit_events(window: Window, native: Sequence[EventTable], *, most: int) -> 
     left = Limited(window=_window_until(window, until), native=[_until(table, until) for table in native])
     kept = sum(map(len, left.native)) + (0 if left.window.calls is None else len(left.window.calls))
     whole = sum(step.finished for step in left.window.steps)
+    advice = "Record fewer steps, or allow more events" if whole else "Allow more events to have a whole step"
     hint = (
         f"{count} events were recorded in {len(window.steps)} steps, more than max_events allows ({most}): the trace "
-        f"has the first {kept} of them, {whole} whole steps. Record fewer steps, or allow more events (0: any number)."
+        f"has the first {kept} of them, {whole} whole steps. {advice} (0: any number)."
     )
     return replace(left, hint=hint)
 

@@ -23,16 +23,16 @@ def machine_sources() -> list[Source]:
 
 def allocator_source(backend: Backend) -> Source | None:
     """Return the source that asks the allocators of a framework; None if it cannot tell, or is not imported."""
-    if not isinstance(backend, TellsMemory) or not is_imported(backend.framework):
+    if not isinstance(backend, TellsMemory) or not is_imported(backend.module):
         return None
-    counter = FRAMEWORK_MEMORY.of(backend.framework)
+    counter = FRAMEWORK_MEMORY.of(backend.name)
 
     def read() -> Iterator[Reading]:
-        if is_imported(backend.framework):  # a program that is terminated in the import takes it back
+        if is_imported(backend.module):  # a program that is terminated in the import takes it back
             for device, amount in backend.allocated_bytes().items():
                 yield Reading(counter, amount, device)
 
-    return Source(f"the memory of {backend.framework}", read)
+    return Source(f"the memory of {backend.name}", read)
 
 
 def _process_cpu() -> Iterator[Reading]:

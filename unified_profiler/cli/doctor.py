@@ -109,14 +109,14 @@ def _examine_backend(entry: Entry) -> FrameworkFinding:
     from unified_profiler.errors import BackendError
     from unified_profiler.registry import get
 
-    finding = FrameworkFinding(backend=entry.name, framework=entry.framework, install=entry.install_hint)
+    finding = FrameworkFinding(backend=entry.name, framework=entry.module, install=entry.install_hint)
     try:
         backend = get(entry.name)
     except BackendError as error:
         return finding.model_copy(update={"problem": str(error)})
     records = sorted(capability.value for capability in backend.capabilities)
-    version = _framework_version(backend.framework)
-    return finding.model_copy(update={"framework": backend.framework, "version": version, "records": records})
+    version = _framework_version(backend.module)
+    return finding.model_copy(update={"framework": backend.module, "version": version, "records": records})
 
 
 def _framework_version(module: str) -> str | None:

@@ -52,8 +52,7 @@ def _peaks(
 
 
 def _peak(curve: Counter, times: StepTimes) -> Sequence[float]:
-    """Return the highest value in each step, or the last one before it; allocations are told from their lowest on."""
-    value = curve.value - curve.value.min() if curve.name == ALLOCATED else curve.value
+    """Return the highest value in each step, or the last one before it."""
     first = np.maximum(np.searchsorted(curve.time_ns, times.start_ns, side="right") - 1, 0)
     end = np.searchsorted(curve.time_ns, times.end_ns, side="right")
-    return [float(value[a:b].max()) if b > a else float("nan") for a, b in zip(first, end, strict=True)]
+    return [float(curve.value[a:b].max()) if b > a else float("nan") for a, b in zip(first, end, strict=True)]

@@ -47,7 +47,7 @@ def _info(events: EventTable, metadata: Mapping[str, Any], backend: Backend, pat
         world_size=distributed.get("world_size", 1),
         host=_most_common(events.column("host"), default=""),
         pid=_most_common(_on_threads(events).column("pid"), default=0),
-        frameworks={backend.framework: str(metadata.get("framework_version") or "")},
+        frameworks={backend.name: str(metadata.get("framework_version") or "")},
         start_ns=_limits(events.column("start_ns"))[0] or 0,
         end_ns=_limits(pc.add(events.column("start_ns"), events.column("duration_ns")))[1] or 0,
         first_step=first,

@@ -55,15 +55,20 @@ def _of_rank(run: Run, rank: int) -> Iterator[Counter]:
         if len(curve):
             sampled = bool(pc.any(pc.and_(rows, hardware)).as_py())
             yield Counter(rank, name, device, sampled, ints(curve, "start_ns"), curve.column("value").to_numpy())
-    allocations = _joined([table.filter(pa.array(of_kind(table, Kind.MEMORY))) for table in tables])
-    yield from _allocated(rank, allocations)
+    yield from _allocated(rank, [_joined([table.filter(pa.array(of_kind(table, Kind.MEMORY)))]) for table in tables])
 
 
-def _allocated(rank: int, allocations: pa.Table) -> Iterator[Counter]:
-    for device in allocations.column("device").unique().to_pylist():
-        rows = allocations.filter(_equal(allocations.column("device"), device))
-        total = np.cumsum(ints(rows, "bytes", null=0)).astype(np.float64)
-        yield Counter(rank, ALLOCATED, device, False, ints(rows, "start_ns"), total)
+def _allocated(rank: int, cycles: Sequence[pa.Table]) -> Iterator[Counter]:
+    """Yield the allocated bytes of each device, in each cycle above its lowest.
+
+    What was freed between two cycles is not recorded, so the sum of one cycle must not go on in the next.
+    """
+    for device in pa.chunked_array([cycle.column("device").unique() for cycle in cycles], pa.string()).unique():
+        own = [cycle.filter(_equal(cycle.column("device"), device.as_py())) for cycle in cycles]
+        totals = [np.cumsum(ints(cycle, "bytes", null=0)).astype(np.float64) for cycle in own]
+        above_lowest = [total - total.min(initial=0.0) for total in totals]
+        time_ns = np.concatenate([ints(cycle, "start_ns") for cycle in own])
+        yield Counter(rank, ALLOCATED, device.as_py(), False, time_ns, np.concatenate(above_lowest))
 
 
 def _joined(tables: Sequence[EventTable]) -> pa.Table:

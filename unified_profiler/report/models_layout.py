@@ -1,7 +1,8 @@
 """The directory that the TensorFlow Models Profiler wrote, for the runs of every framework.
 
-`timeline/<model>_step_<n>` is chrome JSON, `step_stats/<model>_step_<n>` a JSON object for each event on a line of its
-own, `summary.json` the duration of each activity and each node by step, `summary.md` the same for people.
+`timeline/<model>_step_<n>` is chrome JSON, `step_stats/<model>_step_<n>` the framework's own statistics where they were
+kept, else a JSON object for each event on a line of its own, `summary.json` the duration of each activity and each node
+by step, `summary.md` the same for people.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from unified_profiler.model.run_writer import check_output_dir
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable
 from unified_profiler.model.storage import write_text
 from unified_profiler.model.trace import Trace
+from unified_profiler.report.models_native import NativeStatistics, native_statistics, write_native_statistics
 from unified_profiler.report.models_stats import AppStats, OpStats, app_stats, op_stats
 from unified_profiler.report.models_steps import ModelStep, RecordedStep, model_steps, recorded_steps
 from unified_profiler.report.models_summary import summary_text
@@ -41,7 +43,7 @@ SUMMARY = "summary.json"
 SUMMARY_TEXT = "summary.md"
 
 _OPENINGS = {TIMELINE: b'{"unified_profiler":', STEP_STATS: b'{"id":', SUMMARY: b'{"app_stats":'}
-"""How the files of this layout begin."""
+"""How the files of this layout begin, but for statistics that a framework itself recorded."""
 _NOT_IN_NAMES = re.compile(r"[^\w.+@-]")
 _LONGEST_STEM = 150  # bytes of UTF-8; names of files have 255, of which temporary ones need some
 _BLOCK = 1 << 16  # rows whose text is in memory at a time
@@ -54,6 +56,10 @@ def write_models_layout(source: Source, folder: str | os.PathLike[str]) -> Path:
     A model is a named graph, else a framework; where the run has several ranks, its name ends with that of the rank.
     Of a trace without steps everything is step 0; of others, what was recorded outside all steps is left out, which
     `summary.md` tells.
+
+    Where a run keeps TensorFlow's RunMetadata, which is that of sessions recorded with `keep_native=True`, the files in
+    `step_stats` hold the text of TensorFlow's StepStats. Else they hold the step's events; so they do, and a warning is
+    logged, if the RunMetadata of that step is damaged.
 
     Args:
         source: A Trace or a Run of any framework.
@@ -76,12 +82,13 @@ def write_models_layout(source: Source, folder: str | os.PathLike[str]) -> Path:
     parts = model_steps(steps, ranks=ranks)
     files = _file_names(parts)
     app, ops = app_stats(steps, ranks=ranks), op_stats(parts)
+    native = {columns: native_statistics(columns) for columns in dict.fromkeys(step.columns for step in steps)}
     text = summary_text(name_of(run) or "unified_profiler", app, ops, files=files, outside_count=_outside(steps))
     with writing_to(folder):
         _check_contents(folder)
         _write_summary(folder, {"app_stats": app, "op_stats": ops}, text)
         for part in parts:
-            _write_step(part, folder, files[part.model, part.step.label])
+            _write_step(part, native[part.step.columns], folder, files[part.model, part.step.label])
         _remove_others(folder, set(files.values()))
     return folder
 
@@ -120,9 +127,10 @@ def _write_summary(folder: Path, summary: Mapping[str, AppStats | OpStats], text
     write_text(folder / SUMMARY_TEXT, text)
 
 
-def _write_step(part: ModelStep, folder: Path, name: str) -> None:
+def _write_step(part: ModelStep, native: NativeStatistics, folder: Path, name: str) -> None:
     events = _small(part.step.columns.events.take(pa.array(np.sort(part.rows))))
-    _write_lines(events, folder / STEP_STATS / name)
+    if not write_native_statistics(part, native, folder / STEP_STATS / name):
+        _write_lines(events, folder / STEP_STATS / name)
     ChromeExporter().write([_step_trace(part.step.columns.trace, events)], folder / TIMELINE / name)
 
 
@@ -185,8 +193,12 @@ def _stems(model: str) -> Iterator[str]:
 
 
 def _remove_others(folder: Path, names: set[str]) -> None:
-    """Remove the steps of an earlier layout that this one does not have."""
-    for place in (TIMELINE, STEP_STATS):
+    """Remove the steps of an earlier layout that this one does not have.
+
+    Statistics in a form of the framework's own are recognised by the timeline of the same name.
+    """
+    for place in (STEP_STATS, TIMELINE):
         for path in sorted((folder / place).iterdir()):
-            if path.name not in names and "_step_" in path.name and _begins(path, _OPENINGS[place]):
+            ours = _begins(path, _OPENINGS[place]) or _begins(folder / TIMELINE / path.name, _OPENINGS[TIMELINE])
+            if path.name not in names and "_step_" in path.name and ours:
                 path.unlink()

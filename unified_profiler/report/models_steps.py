@@ -68,10 +68,15 @@ class TraceColumns:
         return self._said[self._codes[row]]
 
     @cached_property
+    def has_steps(self) -> bool:
+        """Whether any event is in a step."""
+        return bool((ints(self.events, "step") >= 0).any())
+
+    @cached_property
     def steps(self) -> list[tuple[int, Ints]]:
         """The number of each step and its rows by time; what has no steps at all is one, number 0."""
         number = ints(self.events, "step")
-        if not (number >= 0).any():
+        if not self.has_steps:
             number = np.zeros_like(number)
         start, duration = ints(self.events, "start_ns"), ints(self.events, "duration_ns")
         order = np.lexsort((-duration, start, number))
@@ -120,8 +125,9 @@ class RecordedStep:
     """A step of one rank."""
 
     columns: TraceColumns
+    number: int
     label: str
-    """Its number; one that comes again in the same rank gets another number behind it: `3_2`."""
+    """The number; one that comes again in the same rank gets another number behind it: `3_2`."""
     rows: Ints
 
 
@@ -130,7 +136,10 @@ class ModelStep:
     """The events of one model in one step."""
 
     step: RecordedStep
+    graph: str
+    """The name of the graph, else the framework."""
     model: str
+    """The same, with the rank where there are several."""
     rows: Ints
 
 
@@ -142,7 +151,7 @@ def recorded_steps(run: Run) -> list[RecordedStep]:
         for number, rows in columns.steps:
             seen[columns.rank, number] += 1
             again = seen[columns.rank, number]
-            found.append(RecordedStep(columns, f"{number}_{again}" if again > 1 else f"{number}", rows))
+            found.append(RecordedStep(columns, number, f"{number}_{again}" if again > 1 else f"{number}", rows))
     return found
 
 
@@ -154,9 +163,9 @@ def model_steps(steps: Iterable[RecordedStep], *, ranks: bool) -> list[ModelStep
         ranks: Whether the names of models tell the rank.
     """
     return [
-        ModelStep(step, f"{model}_rank_{step.columns.rank}" if ranks else model, rows)
+        ModelStep(step, graph, f"{graph}_rank_{step.columns.rank}" if ranks else graph, rows)
         for step in steps
-        for model, rows in step.columns.by_model(step.rows)
+        for graph, rows in step.columns.by_model(step.rows)
     ]
 
 

@@ -55,12 +55,12 @@ class BackendConformance:
     # --- the descriptor ---------------------------------------------------------------------------------------
 
     def test_importing_the_descriptor_imports_no_framework(self) -> None:
-        code = f"import sys, {self.module}; sys.exit({self.backend.framework!r} in sys.modules)"
+        code = f"import sys, {self.module}; sys.exit({self.backend.module!r} in sys.modules)"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
-    def test_its_name_and_framework_are_words(self) -> None:
+    def test_its_name_and_module_are_words(self) -> None:
         assert self.backend.name.isidentifier()
-        assert self.backend.framework
+        assert self.backend.module
 
     # --- recording --------------------------------------------------------------------------------------------
 
@@ -196,6 +196,13 @@ class BackendConformance:
                 self.work()
                 profiler.step()
         assert [self._op_steps(trace.events) for trace in profiler.traces] == [{2, 3}, {6, 7}]
+
+    def test_traces_and_manifests_name_the_backend_not_its_module(self, tmp_path: Path) -> None:
+        with Profiler(backend=self.backend.name, output_dir=tmp_path, strict=True) as profiler:
+            self.work()
+        (trace,) = profiler.run.traces
+        assert list(trace.info.frameworks) == [self.backend.name]
+        assert set(trace.events.column("framework").drop_null().to_pylist()) == {self.backend.name}
 
     # --- ------------------------------------------------------------------------------------------------------
 

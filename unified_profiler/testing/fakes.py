@@ -43,7 +43,7 @@ class FakeBackend:
 
     Attributes:
         name: Its name.
-        framework: The module looked up in `sys.modules`; the default is always there.
+        module: The module looked up in `sys.modules`; the default is always there.
         capabilities: What it says it can record.
         fails_at: Verbs at which its recorders raise.
         clock: What its operators read the time from.
@@ -54,7 +54,7 @@ class FakeBackend:
     """
 
     name: str = "fake"
-    framework: str = "sys"
+    module: str = "sys"
     capabilities: frozenset[Capability] = frozenset(Capability)
     fails_at: frozenset[str] = frozenset()
     clock: FakeClock = field(default_factory=FakeClock)

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 from torch import nn
 
+import unified_profiler as up
 from unified_profiler.model.schema import EVENT_SCHEMA
 from unified_profiler_torch.normalise import KinetoNormaliser
 
@@ -213,3 +215,17 @@ def test_normalising_needs_no_torch(record: Any) -> None:
     )
     root = Path(__file__).parents[3] / "backends"
     subprocess.run([sys.executable, "-c", code, str(path)], check=True, env={"PYTHONPATH": str(root)})
+
+
+def test_the_total_of_a_cycle_does_not_hold_what_was_freed_since_the_cycle_before() -> None:
+    kept: list[torch.Tensor] = []
+    with up.Profiler(schedule=up.schedule(wait=1, warmup=0, active=1), backend="torch", profile_memory=True) as prof:
+        for _ in range(4):
+            kept.append(torch.ones(1000, 1000))
+            prof.step()
+            kept.clear()
+    for trace in prof.traces:
+        memory = [event for event in trace.events.to_pylist() if event["kind"] == "memory"]
+        sizes = [event["bytes"] for event in memory]
+        assert 4_000_000 in sizes
+        assert [event["value"] for event in memory] == np.cumsum(sizes).tolist()

@@ -159,10 +159,10 @@ def test_a_source_that_fails_is_reported_once_and_the_others_go_on() -> None:
 
 def test_a_framework_that_fails_to_tell_its_memory_is_a_failure_of_its_own() -> None:
     machine = Machine()
-    bad = FakeBackend(framework="os", fails_at=frozenset({"allocated_bytes"}))
+    bad = FakeBackend("bad", module="os", fails_at=frozenset({"allocated_bytes"}))
     rows = cycle(machine.sampler(), FakeBackend(memory={"cuda:0": 7}), bad)
-    assert ("sys memory bytes", "cuda:0", 7) in [(row["name"], row["device"], row["value"]) for row in rows]
-    assert [failure.action for failure in machine.faults.failures] == ["read the memory of os"]
+    assert ("fake memory bytes", "cuda:0", 7) in [(row["name"], row["device"], row["value"]) for row in rows]
+    assert [failure.action for failure in machine.faults.failures] == ["read the memory of bad"]
 
 
 def test_sources_that_cannot_be_made_are_a_failure() -> None:

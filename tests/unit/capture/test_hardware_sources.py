@@ -181,15 +181,15 @@ def read(sources: list[Source], made: Values, clock: Callable[[], int]) -> dict[
 def test_an_allocator_is_asked_once_its_framework_is_imported() -> None:
     source = allocator_source(FakeBackend(memory={"cuda:0": 5, "cuda:1": 7}))
     assert source is not None
-    assert amounts(source.read) == {("sys memory bytes", "cuda:0"): 5, ("sys memory bytes", "cuda:1"): 7}
-    assert allocator_source(FakeBackend(framework="no_such_framework")) is None
+    assert amounts(source.read) == {("fake memory bytes", "cuda:0"): 5, ("fake memory bytes", "cuda:1"): 7}
+    assert allocator_source(FakeBackend(module="no_such_framework")) is None
 
 
 def test_an_allocator_is_not_asked_when_its_framework_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "framework_that_goes", ModuleType("framework_that_goes"))
-    source = allocator_source(FakeBackend(framework="framework_that_goes", memory={"cuda:0": 5}))
+    source = allocator_source(FakeBackend(module="framework_that_goes", memory={"cuda:0": 5}))
     assert source is not None
-    assert amounts(source.read) == {("framework_that_goes memory bytes", "cuda:0"): 5}
+    assert amounts(source.read) == {("fake memory bytes", "cuda:0"): 5}
     monkeypatch.delitem(sys.modules, "framework_that_goes")
     assert amounts(source.read) == {}
 

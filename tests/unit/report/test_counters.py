@@ -30,6 +30,19 @@ def test_allocations_add_up_to_a_curve() -> None:
     assert (curve.value.tolist(), curve.unit, curve.hardware) == ([100, 150, 50], "bytes", False)
 
 
+def test_allocations_of_a_cycle_do_not_go_on_in_the_next() -> None:
+    (curve,) = [c for c in counters(Run(traces=(counted(), counted()))) if c.name == ALLOCATED]
+    assert curve.value.tolist() == [100, 150, 50] * 2
+
+
+def test_what_was_there_before_and_is_freed_does_not_make_a_curve_negative() -> None:
+    builder = TraceBuilder()
+    for moment, size in ((30, 100), (40, -300), (50, 100)):
+        builder.op("[memory]", moment, 0, kind="memory", bytes=size, device="cuda:0")
+    (curve,) = counters(Run(traces=(builder.build(),)))
+    assert curve.value.tolist() == [300, 0, 100]
+
+
 def test_the_unit_is_the_last_word_of_the_name() -> None:
     (curve, *_) = [counter for counter in counters(Run(traces=(counted(),))) if counter.hardware]
     assert curve.unit == "%"
