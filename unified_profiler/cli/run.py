@@ -74,8 +74,9 @@ def run(
         float | None,
         typer.Option(
             min=0,
-            help="Seconds recorded at most from the import of the framework to the end of the first step, imports not "
-            "counted; used only if the script ends before a step was recorded; 0 for never.",
+            help="Seconds recorded at most from the import of the framework to the end of the first step, imports and "
+            "work before the first operator not counted; used only if the script ends before a step was recorded; 0 "
+            "for never.",
             show_default="10",
             **_SCHEDULE,
         ),

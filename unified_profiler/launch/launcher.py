@@ -127,6 +127,7 @@ class _Launch:
             lambda folder: _opening_profiler(options, folder),
             limit_seconds=options.opening_seconds,
             interruption=interruption,
+            signaled=lambda: self._finder.detector.chosen is not None,
         )
         self._windows = Windows(profiler, plan, self._opening)
         roles = {

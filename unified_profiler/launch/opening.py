@@ -1,7 +1,8 @@
 """The opening window: what is recorded of a script until it is clear what ends its steps.
 
 It records operators only, without shapes, stacks and the like, from the first import of a framework until the first
-step ends or for a limited time. It is kept only if the script ends before a scheduled step was recorded.
+step ends or for a limited time, which begins anew as long as no operator has run. It is kept only if the script ends
+before a scheduled step was recorded.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from unified_profiler.launch.interruption import Interruption
+from unified_profiler.launch.step_contents import has_operators
 from unified_profiler.model.records import Failure
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
@@ -36,6 +38,8 @@ LEAN: Mapping[str, bool] = {
 _TICK_SECONDS = 0.5
 _MOST_IMPORT_SECONDS = 120.0
 """Imports take no time from the window up to this much; a module that does all its work in its import is recorded."""
+_MOST_EMPTY_WINDOWS = 60
+"""How often the window begins anew at most: a service may wait for its first request for days."""
 
 
 def record_always(_step: int) -> Phase:
@@ -51,11 +55,28 @@ class OpeningWindow:
         limit_seconds: How long it records at most, imports not counted.
     """
 
-    def __init__(self, make: OpeningMaker, *, limit_seconds: float, interruption: Interruption) -> None:
+    def __init__(
+        self,
+        make: OpeningMaker,
+        *,
+        limit_seconds: float,
+        interruption: Interruption,
+        signaled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Make a window.
+
+        Args:
+            make: Makes a profiler that writes to a folder.
+            limit_seconds: How long it records at most, imports not counted; 0 for not at all.
+            interruption: Calls back when time has passed.
+            signaled: Returns whether a model or an optimizer was seen at work, so that operators must have run.
+        """
         self.limited = False
         self.limit_seconds = limit_seconds
         self._make = make
-        self._left_seconds = limit_seconds
+        self._signaled = signaled
+        self._empty_windows = 0
+        self._left_seconds = 0.0
         self._import_seconds = 0.0
         self._interruption = interruption
         self._profiler: Profiler | None = None
@@ -71,6 +92,7 @@ class OpeningWindow:
         self._profiler = self._make(self._folder)
         self._profiler.start()
         self._running = True
+        self._left_seconds = self.limit_seconds
         self._wait()
 
     def end_step(self) -> None:
@@ -126,8 +148,21 @@ class OpeningWindow:
         if self._left_seconds > 0:
             self._wait()
         else:
-            self.limited = True
-            self.stop()
+            self._time_is_over()
+
+    def _time_is_over(self) -> None:
+        self.stop()
+        self.limited = self._empty_windows >= _MOST_EMPTY_WINDOWS or self._signaled() or self._holds_operators()
+        if not self.limited:
+            self._empty_windows += 1
+            self.remove()
+            self._run = None
+            self.start()
+
+    def _holds_operators(self) -> bool:
+        """Return whether any operator was recorded; a window that failed is not tried again."""
+        trace = self.trace
+        return bool(self.failures) or (trace is not None and has_operators(trace))
 
 
 def _imports(frame: FrameType | None) -> bool:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from unified_profiler.launch.detector import Signal
@@ -63,11 +64,19 @@ def _contents(trace: Trace) -> Iterator[tuple[int, dict[str, Any]]]:
             yield row["step"], attributes
 
 
+def has_operators(trace: Trace) -> bool:
+    """Return whether any operator was recorded."""
+    return bool(pc.any(_are_operators(trace)).as_py())
+
+
 def _working(trace: Trace) -> list[int]:
     """Return the steps with any operator."""
-    operators = trace.events.filter(pc.equal(trace.events["layer"], Layer.FRAMEWORK.value))
-    steps: list[int] = operators["step"].unique().drop_null().to_pylist()
+    steps: list[int] = trace.events.filter(_are_operators(trace))["step"].unique().drop_null().to_pylist()
     return steps
+
+
+def _are_operators(trace: Trace) -> pa.ChunkedArray:
+    return pc.equal(trace.events["layer"], Layer.FRAMEWORK.value)
 
 
 def _listed(numbers: list[int]) -> str:

@@ -215,6 +215,12 @@ def test_the_recording_from_the_import_on_ends_after_its_time(launch: Launch) ->
     assert 0 < ran.calls("aten::matmul") <= int(ran.stdout)
 
 
+def test_work_before_the_first_operator_takes_none_of_the_opening(launch: Launch) -> None:
+    text = "import time, torch\nuntil = time.monotonic() + 3\nwhile time.monotonic() < until: pass\n"
+    ran = launch(text + "a = torch.randn(8, 8)\na @ a\n", "--opening-limit", "1", "--no-table")
+    assert (ran.code, ran.calls("aten::matmul")) == (0, 1)
+
+
 def test_a_script_that_stops_before_the_window_is_recorded_from_the_import_on(launch: Launch) -> None:
     ran = launch(SETUP + SGD + "for i in range(2):\n" + STEP)
     assert ran.manifest.step_count == 2

@@ -43,18 +43,26 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def opening(clock: Clock) -> OpeningWindow:
-    backend = FakeBackend()
+def backend() -> FakeBackend:
+    return FakeBackend()
 
+
+@pytest.fixture
+def opening(clock: Clock, backend: FakeBackend) -> OpeningWindow:
+    return opened(clock, backend)
+
+
+def opened(clock: Clock, backend: FakeBackend, signaled: Callable[[], bool] = lambda: False) -> OpeningWindow:
     def make(folder: Path) -> up.Profiler:
         return up.Profiler(backend=backend, clock=backend.clock, schedule=record_always, output_dir=folder)
 
-    window = OpeningWindow(make, limit_seconds=10, interruption=clock)
+    window = OpeningWindow(make, limit_seconds=10, interruption=clock, signaled=signaled)
     window.start()
     return window
 
 
-def test_it_ends_after_its_time(clock: Clock, opening: OpeningWindow) -> None:
+def test_it_ends_after_its_time(clock: Clock, opening: OpeningWindow, backend: FakeBackend) -> None:
+    backend.op("op")
     clock.ring(19)
     assert opening.running
     clock.ring(1)
@@ -64,8 +72,9 @@ def test_it_ends_after_its_time(clock: Clock, opening: OpeningWindow) -> None:
 
 
 def test_imports_take_none_of_its_time(
-    clock: Clock, opening: OpeningWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clock: Clock, opening: OpeningWindow, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    backend.op("op")
     source = ModuleType("made_up_clock")
     source.__dict__["ring"] = clock.ring
     monkeypatch.setitem(sys.modules, "made_up_clock", source)
@@ -77,6 +86,54 @@ def test_imports_take_none_of_its_time(
     assert opening.running
     clock.ring(1)
     assert not opening.running
+    opening.remove()
+
+
+def test_its_time_begins_anew_while_no_operator_has_run(
+    clock: Clock, opening: OpeningWindow, backend: FakeBackend
+) -> None:
+    clock.ring(50)
+    assert opening.running
+    backend.op("late")
+    clock.ring(10)
+    assert (opening.running, opening.limited) == (False, True)
+    assert opening.trace is not None
+    assert "late" in opening.trace.events["name"].to_pylist()
+    opening.remove()
+
+
+def test_it_leaves_no_folder_of_the_windows_without_operators(
+    clock: Clock, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    opening = opened(clock, backend)
+    clock.ring(50)
+    assert len(list(tmp_path.glob("unified-profiler-opening-*"))) == 1
+    opening.stop()
+    opening.remove()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_service_that_waits_for_work_is_not_recorded_for_ever(clock: Clock, opening: OpeningWindow) -> None:
+    clock.ring(20 * 60)
+    assert opening.running
+    clock.ring(20)
+    assert (opening.running, opening.limited) == (False, True)
+    opening.remove()
+
+
+def test_what_a_signal_shows_is_not_read_from_the_recording(clock: Clock, backend: FakeBackend) -> None:
+    opening = opened(clock, backend, signaled=lambda: True)
+    clock.ring(20)
+    assert (opening.running, opening.limited) == (False, True)
+    opening.remove()
+
+
+def test_a_window_that_failed_is_not_tried_again(clock: Clock) -> None:
+    opening = opened(clock, FakeBackend(fails_at=frozenset({"start"})))
+    clock.ring(20)
+    assert (opening.running, opening.limited) == (False, True)
+    assert len(opening.failures) == 1
     opening.remove()
 
 
