@@ -10,8 +10,8 @@ import torch
 import unified_profiler as up
 from benchmarks.figures import Figure, interleaved
 from benchmarks.recording import STEPS, training
-from unified_profiler._faults import FaultLog
-from unified_profiler.capture.hardware import HardwareSampler
+from unified_profiler.recording.faults import FaultLog
+from unified_profiler.recording.hardware.sampler import HardwareSampler
 
 SECONDS = 10.0
 HZ = 10

@@ -12,11 +12,20 @@ from unified_profiler._version import __version__
 from unified_profiler.schedule import Phase, Schedule, Slot, schedule
 
 if TYPE_CHECKING:
-    from unified_profiler.analysis import align_clocks, api_table, op_table, query, step_breakdown, with_op_map
+    from unified_profiler.analysis import (
+        align_clocks,
+        api_table,
+        op_table,
+        query,
+        rank_table,
+        step_breakdown,
+        with_op_map,
+    )
     from unified_profiler.comparison import Diff, diff
     from unified_profiler.engine import DuckDBEngine, SparkEngine
     from unified_profiler.errors import UnifiedProfilerError
-    from unified_profiler.export import write_api_calls
+    from unified_profiler.export import write_api_calls, write_models_layout
+    from unified_profiler.export.writing import write
     from unified_profiler.gating import Gate, Verdict, gate
     from unified_profiler.model.api_names import api_name
     from unified_profiler.model.run import Run
@@ -24,9 +33,8 @@ if TYPE_CHECKING:
     from unified_profiler.process_wide import default_profiler
     from unified_profiler.profiler import Profiler
     from unified_profiler.readers import read
-    from unified_profiler.report import Summary, rank_table, summarise, write_models_layout
+    from unified_profiler.report import Summary, summarise
     from unified_profiler.tracing import log_api_calls, trace_api
-    from unified_profiler.writing import write
 
 _HOMES = {
     "Diff": "comparison",
@@ -48,15 +56,15 @@ _HOMES = {
     "log_api_calls": "tracing",
     "op_table": "analysis",
     "query": "analysis",
-    "rank_table": "report",
+    "rank_table": "analysis",
     "read": "readers",
     "step_breakdown": "analysis",
     "summarise": "report",
     "trace_api": "tracing",
     "with_op_map": "analysis",
-    "write": "writing",
+    "write": "export.writing",
     "write_api_calls": "export",
-    "write_models_layout": "report",
+    "write_models_layout": "export",
 }
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Profiler: what users hold. It follows the plan, drives the recorders and delivers a Trace per finished cycle.
 
-What happens at a change of phase is decided in `_machine` and carried out in `_execution`; how a trace is put together
-and stored is in `_delivery`. Here is what users call.
+What happens at a change of phase is decided in `recording.machine` and carried out in `recording.execution`; how a
+trace is put together and stored is in `delivery`. Here is what users call.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from unified_profiler._delivery import Delivery, Handler
-from unified_profiler._execution import Execution
-from unified_profiler._faults import FaultLog
-from unified_profiler._machine import OUTSIDE, transition
-from unified_profiler.capture.regions import NO_REGION, Region, refuse_name
-from unified_profiler.capture.steps import StepLog
 from unified_profiler.config import resolve
+from unified_profiler.delivery.delivery import Delivery, Handler
 from unified_profiler.errors import ArgumentError, ConfigurationError, UsageError
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.records import Failure, StepSignal
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
+from unified_profiler.recording.execution import Execution
+from unified_profiler.recording.faults import FaultLog
+from unified_profiler.recording.machine import OUTSIDE, transition
+from unified_profiler.recording.regions import NO_REGION, Region, refuse_name
+from unified_profiler.recording.steps import StepLog
 from unified_profiler.schedule import Always, Phase, Plan, Schedule, Slot, as_plan
 from unified_profiler.spi import Backend
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from unified_profiler._delivery import Handler
+from unified_profiler.delivery.delivery import Handler
 from unified_profiler.errors import OutputDirectoryError
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.profiler import Profiler

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import unified_profiler as up
-from unified_profiler._deferral import Deferral
-from unified_profiler._finishing import EndedCycle
-from unified_profiler._pending import store
+from unified_profiler.delivery.deferral import Deferral
+from unified_profiler.delivery.finishing import EndedCycle
+from unified_profiler.delivery.pending import store
 from unified_profiler.model.trace import Trace
 
 READ = """

@@ -15,8 +15,8 @@ import torch
 from mindspore import nn, ops
 
 import unified_profiler as up
-from unified_profiler._cycle import Cycle
 from unified_profiler.model.borders import largest_move_ns
+from unified_profiler.recording.cycle import Cycle
 
 Work = dict[str, Callable[[], object]]
 BACKENDS = [["torch"], ["tensorflow"], ["mindspore"], ["torch", "tensorflow", "mindspore"]]

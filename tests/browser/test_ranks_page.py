@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import unified_profiler as up
-from unified_profiler.report.ranks import RankTable, rank_table
+from unified_profiler.analysis.rank_table import RankTable, rank_table
 from unified_profiler.testing.fleets import Fleet, HostClock, Straggler
 
 pytestmark = pytest.mark.browser

@@ -11,10 +11,10 @@ import typer.main
 
 from unified_profiler import errors
 from unified_profiler.analysis.categories import categories
-from unified_profiler.capture.hardware_counters import COUNTERS
 from unified_profiler.cli.app import app
 from unified_profiler.config import MINDSPORE_OPTIONS, MINDSPORE_WORDS, ApiOptions, Settings
 from unified_profiler.model.schema import COLUMNS, EVENT_SCHEMA, TEXT
+from unified_profiler.recording.hardware.counters import COUNTERS
 from unified_profiler.report import Summary
 
 ROOT = Path(__file__).parents[2]

@@ -21,9 +21,9 @@ import torch._dynamo  # noqa: F401  which the first optimizer would import
 
 import unified_profiler.cli.app
 import unified_profiler.cli.terminal
+import unified_profiler.export
 import unified_profiler.launch.launcher
 import unified_profiler.report
-import unified_profiler.writing
 
 
 def serve() -> None:

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import unified_profiler as up
 from tests.fuzz.trees import Seed
-from unified_profiler._finishing import EndedCycle
-from unified_profiler._pending import PendingCycles, store
-from unified_profiler.capture.regions import Span
-from unified_profiler.capture.steps import StepLog
-from unified_profiler.capture.window import Step, Window
+from unified_profiler.delivery.finishing import EndedCycle
+from unified_profiler.delivery.pending import PendingCycles, store
+from unified_profiler.delivery.run_writer import RankWriter, save_clocks
 from unified_profiler.model.clocks import Clocks, RankClock
 from unified_profiler.model.records import Failure, Manifest, TraceInfo
 from unified_profiler.model.run import STEPS, Run
-from unified_profiler.model.run_writer import RankWriter, write_clocks
 from unified_profiler.model.steps import StepFile
 from unified_profiler.model.trace import Trace
+from unified_profiler.recording.regions import Span
+from unified_profiler.recording.steps import StepLog
+from unified_profiler.recording.window import Step, Window
 from unified_profiler.schedule import Phase
 from unified_profiler.spi import NativeCapture
 from unified_profiler.testing import TraceBuilder
@@ -114,7 +114,10 @@ def _write_ranks(folder: Path) -> None:
     for rank in range(2):
         _write_rank(folder, rank=rank, cycles=1)
     clocks = (RankClock(rank=0), RankClock(rank=1, ahead_ns=1e4, drift=1e-6, at_ns=_START))
-    write_clocks(folder, Clocks(method="collectives", meeting_count=9, ranks=clocks, traces=((0, 0), (1, 0))))
+    save_clocks(
+        Run(traces=(), path=folder),
+        Clocks(method="collectives", meeting_count=9, ranks=clocks, traces=((0, 0), (1, 0))),
+    )
 
 
 def _write_killed(folder: Path) -> None:

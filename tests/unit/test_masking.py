@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import unified_profiler as up
-from unified_profiler.capture.call_texts import CallTexts, as_attributes
 from unified_profiler.config import OPTIONS_VARIABLE
 from unified_profiler.masking import MASK, is_secret_name, mask_command, mask_text, mask_values
+from unified_profiler.recording.api.call_texts import CallTexts, as_attributes
 
 HIDDEN = "Zx9HiddenQ7"
 LONG = f"{HIDDEN}a1B2c3D4e5F6g7H8i9J0k1L2m3N4"

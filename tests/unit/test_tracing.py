@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import unified_profiler as up
-from unified_profiler import _execution
-from unified_profiler.capture import api_tracer, call_log
 from unified_profiler.errors import ConfigurationError, OutputDirectoryError, UsageError
+from unified_profiler.recording import execution
+from unified_profiler.recording.api import call_log, tracer
 from unified_profiler.testing import FakeBackend, FakeSurface
 from unified_profiler.testing import recorded_calls as rows
 
@@ -165,8 +165,8 @@ def test_a_backend_without_a_surface_traces_nothing() -> None:
 def test_many_calls_are_written_in_parts(
     deliver: str, surface: FakeSurface, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api_tracer, "_FULL", 50 * call_log.ROW.size)
-    monkeypatch.setattr(_execution, "PART", 100)
+    monkeypatch.setattr(tracer, "_FULL", 50 * call_log.ROW.size)
+    monkeypatch.setattr(execution, "PART", 100)
     with profiler(surface, operators=False, output_dir=tmp_path, deliver=deliver) as prof:
         for number in range(1000):
             surface.module.norm(number)

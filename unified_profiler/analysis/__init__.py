@@ -6,7 +6,18 @@ from unified_profiler.analysis.api_table import api_table
 from unified_profiler.analysis.op_map import with_op_map
 from unified_profiler.analysis.op_table import op_table
 from unified_profiler.analysis.rank_steps import align_clocks
+from unified_profiler.analysis.rank_table import RankTable, rank_table
 from unified_profiler.analysis.step_breakdown import step_breakdown
 from unified_profiler.engine import Result, query
 
-__all__ = ["Result", "align_clocks", "api_table", "op_table", "query", "step_breakdown", "with_op_map"]
+__all__ = [
+    "RankTable",
+    "Result",
+    "align_clocks",
+    "api_table",
+    "op_table",
+    "query",
+    "rank_table",
+    "step_breakdown",
+    "with_op_map",
+]

@@ -12,9 +12,9 @@ from unified_profiler.analysis.columns import coded, ints
 from unified_profiler.analysis.options import check_row_limit, chosen, order_by
 from unified_profiler.analysis.sql import load
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
-from unified_profiler.engine.rendering import format_time
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.schema import TEXT, EventTable, Kind
+from unified_profiler.presentation.tables import format_time
 
 KEYS: Mapping[str, str] = {"name": "Name", "framework": "Framework"}
 MEASURES: Mapping[str, str] = {

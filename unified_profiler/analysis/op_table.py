@@ -13,9 +13,9 @@ from unified_profiler.analysis.op_calls import NEEDED, call_schema, op_calls
 from unified_profiler.analysis.options import check_row_limit, chosen, order_by
 from unified_profiler.analysis.sql import load
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
-from unified_profiler.engine.rendering import format_time
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.keywords import checked_keywords
+from unified_profiler.presentation.tables import format_time
 
 GROUPINGS: Mapping[str, tuple[str, ...]] = {
     "name": ("name",),

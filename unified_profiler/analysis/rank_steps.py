@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,9 +16,6 @@ from unified_profiler.engine import DuckDBEngine, Engine, EngineTable
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.clocks import Clocks
 from unified_profiler.model.run import Run
-from unified_profiler.model.run_writer import write_clocks
-
-logger = logging.getLogger("unified_profiler")
 
 _NAMED_BY = {"compute": "operator", "copy": "operator", "data": "loading"}
 """Which facts name what a rank spends its time in."""
@@ -59,10 +55,11 @@ def rank_steps(run: Run, *, engine: Engine | None = None) -> RankSteps:
 
 @checked_keywords
 def align_clocks(run: Run, *, engine: Engine | None = None) -> Run:
-    """Correct the times of all ranks to one clock, and keep in the run directory what that took.
+    """Return the run with the times of all ranks corrected to one clock; the run directory stays as it is.
 
-    The clocks of several machines differ. By how much is told by the ends of collectives, which are the same moment on
-    all ranks, else by the ends of steps. A run that is read from its directory later is corrected at once.
+    The clocks of several machines differ. The difference is estimated from the ends of collectives, which are the same
+    moment on all ranks, else from the ends of steps. `unified-profiler ranks` saves the estimate as clocks.json, by
+    which `read` corrects the run from then on.
 
     Args:
         run: A run; one whose ranks ran on one machine, or whose clocks are corrected already, is returned as it is.
@@ -72,7 +69,6 @@ def align_clocks(run: Run, *, engine: Engine | None = None) -> Run:
         return run
     engine = engine or DuckDBEngine()
     clocks = estimate(*_facts(run, engine), engine, run)
-    keep_clocks(run, clocks)
     return run.by_clocks(clocks)
 
 
@@ -80,16 +76,6 @@ def _facts(run: Run, engine: Engine) -> tuple[EngineTable, pa.Table]:
     """Return what the traces say about their ranks, and of that the meetings."""
     facts = engine.each_trace(run.traces, rank_facts, columns=COLUMNS, schema=FACTS)
     return facts, engine.run(load("meetings"), tables={"facts": facts})
-
-
-def keep_clocks(run: Run, clocks: Clocks) -> None:
-    """Write newly estimated clocks into the run directory, if there is one and it can be written."""
-    if run.path is None or run.clocks is not None or clocks.method == "host":
-        return
-    try:
-        write_clocks(run.path, clocks)
-    except OSError as error:
-        logger.info("The clocks of %s were estimated, but cannot be kept in it: %s", run.path, error)
 
 
 def _finished(table: pa.Table, run: Run) -> pa.Table:

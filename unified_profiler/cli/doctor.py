@@ -170,8 +170,8 @@ def _settings_problem() -> str | None:
 
 
 def _directory_problem(directory: Path) -> str | None:
+    from unified_profiler.delivery.run_writer import check_output_dir
     from unified_profiler.errors import OutputDirectoryError
-    from unified_profiler.model.run_writer import check_output_dir
 
     try:
         check_output_dir(directory)

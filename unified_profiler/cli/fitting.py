@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from unified_profiler.engine.rendering import Column
+from unified_profiler.presentation.tables import Column
 
 GAP = 2
 """Cells between columns."""

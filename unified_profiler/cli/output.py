@@ -99,7 +99,7 @@ def show_table(result: Result, *, most_rows: int | None, stream: TextIO | None =
     from rich.console import Console
 
     from unified_profiler.cli.terminal import print_table
-    from unified_profiler.engine.rendering import as_text, columns_of, lines_below
+    from unified_profiler.presentation.tables import as_text, columns_of, lines_below
 
     console = Console(file=stream, highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:

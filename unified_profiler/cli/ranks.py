@@ -14,8 +14,8 @@ from unified_profiler.cli.output import show_table
 from unified_profiler.cli.traces import RunPath, working
 
 if TYPE_CHECKING:
+    from unified_profiler.analysis import RankTable
     from unified_profiler.engine import Engine
-    from unified_profiler.report import RankTable
 
 
 def ranks(
@@ -50,19 +50,19 @@ def ranks(
 
 
 def _rank_table(path: str, engine: Engine) -> RankTable:
-    from unified_profiler.analysis.rank_steps import keep_clocks
+    from unified_profiler.analysis import rank_table
+    from unified_profiler.delivery.run_writer import save_clocks
     from unified_profiler.readers import read
-    from unified_profiler.report import rank_table
 
     found = read(path, engine=engine)
     table = rank_table(found, engine=engine)
-    if table.clocks is not None:
-        keep_clocks(found, table.clocks)
+    if found.clocks is None:
+        save_clocks(found, table.clocks)
     return table
 
 
 def _words(table: RankTable, language: str) -> tuple[str, ...]:
-    from unified_profiler.report.texts import told
+    from unified_profiler.presentation.texts import told
 
     return tuple(told("ranks", statement, language=language) for statement in (*table.verdict, *table.notices))
 

@@ -84,7 +84,7 @@ def report(
     target = out or (selected.path or Path()) / ("models" if layout is Layout.MODELS else _FILES[chosen])
     with working(f"Writing {target}"):
         if layout is Layout.MODELS:
-            from unified_profiler.report import write_models_layout
+            from unified_profiler.export import write_models_layout
 
             write_models_layout(selected, target)
         else:

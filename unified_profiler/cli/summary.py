@@ -54,7 +54,7 @@ def _print(console: Console, sections: Sections) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from unified_profiler.model.text import one_line
+    from unified_profiler.presentation.text import one_line
 
     console.print(Text(one_line(sections.title), style="bold"))
     facts = Table.grid(padding=(0, 2))
@@ -77,7 +77,7 @@ def _print_section(console: Console, section: Section) -> None:
     from rich.text import Text
 
     from unified_profiler.cli.terminal import print_table
-    from unified_profiler.engine.rendering import Column
+    from unified_profiler.presentation.tables import Column
 
     columns = [
         Column(name=heading, heading=heading, cells=cells, is_text=not right)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unified_profiler.cli.fitting import GAP, Fit, FittedColumn, cut, fit
-from unified_profiler.engine.rendering import Column
+from unified_profiler.presentation.tables import Column
 
 _LARGE, _SMALL = 0.1, 0.01
 """Shares that stand out, and that step back."""

@@ -63,6 +63,10 @@ def read_selected(
     run = read(path, engine=engine)
     if one_clock:
         from unified_profiler.analysis import align_clocks
+        from unified_profiler.delivery.run_writer import save_clocks
 
+        known = run.clocks
         run = align_clocks(run)
+        if known is None:
+            save_clocks(run, run.clocks)
     return run.select(rank=rank, cycle=cycle)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from unified_profiler.comparison.records import Diff
 from unified_profiler.comparison.text import headlines, remarks, table_of, verdicts
-from unified_profiler.engine.rendering import columns_of
-from unified_profiler.report.markdown_text import escaped, table
-from unified_profiler.report.texts import texts
+from unified_profiler.presentation.markdown import escaped, table
+from unified_profiler.presentation.tables import columns_of
+from unified_profiler.presentation.texts import texts
 
 _INDENT = "\u203a"
 """A small angle: Markdown would swallow spaces at the start of a cell."""

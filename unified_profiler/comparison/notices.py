@@ -7,8 +7,8 @@ from typing import Literal
 
 from unified_profiler.comparison.pieces import COMPILED
 from unified_profiler.comparison.records import Diff, DiffRow, Side
-from unified_profiler.report.records import Statement, Value
-from unified_profiler.report.texts import told
+from unified_profiler.model.statements import Statement, Value
+from unified_profiler.presentation.texts import told
 
 FEWEST_STEPS = 3
 _OVERLAPPING = 1.1

@@ -11,10 +11,10 @@ from unified_profiler.comparison.levels import levels
 from unified_profiler.comparison.page_rows import Line, bars_of, by_size, lines_of, shown_name
 from unified_profiler.comparison.records import Diff, DiffRow, Measured, Side
 from unified_profiler.comparison.text import SIDES, SideName, label, shown_ratio, verdicts
-from unified_profiler.engine.rendering import format_time
+from unified_profiler.model.statements import Value
+from unified_profiler.presentation.tables import format_time
+from unified_profiler.presentation.texts import say, show, texts, told
 from unified_profiler.report.page import asset
-from unified_profiler.report.records import Value
-from unified_profiler.report.texts import say, show, texts, told
 
 _CONTRIBUTIONS = 3
 _PACKAGE = "unified_profiler.comparison"

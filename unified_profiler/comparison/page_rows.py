@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from unified_profiler.comparison.records import DiffRow, Measured
 from unified_profiler.comparison.text import SideName, label
-from unified_profiler.engine.rendering import one_line
-from unified_profiler.report.texts import shortened
+from unified_profiler.presentation.tables import one_line
+from unified_profiler.presentation.texts import shortened
 
 MOST_ROWS = 2000
 """More would make the page slow to open."""

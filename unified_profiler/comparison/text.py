@@ -11,10 +11,10 @@ from unified_profiler.comparison.levels import PYTHON_GROUP, UNNAMED
 from unified_profiler.comparison.pieces import OUTSIDE_REGIONS, PYTHON
 from unified_profiler.comparison.records import Diff, DiffRow, Measured, Side
 from unified_profiler.engine import Result
-from unified_profiler.model.html import html_paragraphs
 from unified_profiler.model.overhead import FEWEST_STEPS
-from unified_profiler.report.records import Value
-from unified_profiler.report.texts import say, show, texts, told
+from unified_profiler.model.statements import Value
+from unified_profiler.presentation.html import html_paragraphs
+from unified_profiler.presentation.texts import say, show, texts, told
 
 SideName = Literal["baseline", "candidate"]
 SIDES: tuple[SideName, SideName] = ("baseline", "candidate")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from unified_profiler._scratch import Scratch
 from unified_profiler.engine.contract import checked, each_here, plain_types, time_limit
 from unified_profiler.engine.embedded_errors import query_errors, result_too_large
 from unified_profiler.engine.embedded_guard import single_select
@@ -23,8 +22,9 @@ from unified_profiler.engine.source import Events, Files
 from unified_profiler.errors import EngineError, TraceFormatError
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.schema import EVENT_SCHEMA
+from unified_profiler.model.scratch import Scratch
 from unified_profiler.model.trace import Trace
-from unified_profiler.model.units import parse_bytes
+from unified_profiler.presentation.units import parse_bytes
 
 if TYPE_CHECKING:
     import duckdb

@@ -11,7 +11,7 @@ import pyarrow as pa
 from unified_profiler.engine.contract import columns_named, too_deeply_nested
 from unified_profiler.engine.protocol import EngineTable
 from unified_profiler.errors import QueryError
-from unified_profiler.model.units import format_bytes
+from unified_profiler.presentation.units import format_bytes
 
 if TYPE_CHECKING:
     import duckdb

@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from unified_profiler.engine.rendering import as_html, as_text
-from unified_profiler.engine.values import python_values
 from unified_profiler.errors import UsageError
+from unified_profiler.presentation.tables import as_html, as_text
+from unified_profiler.presentation.values import python_values
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,12 +1,13 @@
-"""Traces as files for other tools: chrome/Perfetto JSON, Parquet, CSV, lists of API calls. No reports for people."""
+"""Writes traces and runs as files: chrome/Perfetto JSON, Parquet, CSV, reports, and the layouts of other tools."""
 
 from __future__ import annotations
 
-from unified_profiler.export.api_calls import write_api_calls
 from unified_profiler.export.chrome import ChromeExporter
+from unified_profiler.export.compat.api_calls import write_api_calls
+from unified_profiler.export.compat.models_layout import write_models_layout
 from unified_profiler.export.parquet import ParquetExporter
 from unified_profiler.export.tabular import CsvExporter
-from unified_profiler.export.write import EXPORTERS, Exporter, suffix_of, write, writing_to
+from unified_profiler.export.writing import EXPORTERS, Exporter, suffix_of, write, writing_to
 
 __all__ = [
     "EXPORTERS",
@@ -17,5 +18,6 @@ __all__ = [
     "suffix_of",
     "write",
     "write_api_calls",
+    "write_models_layout",
     "writing_to",
 ]

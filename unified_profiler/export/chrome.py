@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from unified_profiler.analysis.lanes import Lane, Lanes, codes, find_lanes
 from unified_profiler.export.chrome_events import LANE_COLUMNS, event_blocks
-from unified_profiler.export.lanes import Lane, Lanes, codes, find_lanes
 from unified_profiler.model.part_files import written_whole
 from unified_profiler.model.schema import EventTable
 from unified_profiler.model.trace import Trace

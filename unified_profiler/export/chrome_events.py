@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from unified_profiler.analysis.lanes import Lanes, codes
 from unified_profiler.export.fragments import (
     Fragment,
     as_buffer,
@@ -26,7 +27,6 @@ from unified_profiler.export.fragments import (
     microseconds,
     whole,
 )
-from unified_profiler.export.lanes import Lanes, codes
 from unified_profiler.export.links import Links, backward_links, launch_links
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind

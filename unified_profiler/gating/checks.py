@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.model.run import Run
-from unified_profiler.report.records import Statement, Value
+from unified_profiler.model.statements import Statement, Value
+from unified_profiler.presentation.texts import told
 from unified_profiler.report.step_times import step_times
 from unified_profiler.report.summary import name_of, span, world_size
-from unified_profiler.report.texts import told
 
 Facts: TypeAlias = Callable[[Run], Iterator["str | None"]]
 """Gives what is known of each rank of a run."""

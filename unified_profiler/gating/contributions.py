@@ -17,7 +17,7 @@ from unified_profiler.gating.metrics import Metric
 from unified_profiler.gating.records import Contribution, Kind
 from unified_profiler.gating.series import Sample, durations, sample
 from unified_profiler.model.run import Run
-from unified_profiler.report.texts import texts
+from unified_profiler.presentation.texts import texts
 
 MOST = 10
 _FEWEST_ROWS = 5

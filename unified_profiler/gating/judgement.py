@@ -15,9 +15,9 @@ from unified_profiler.gating.intervals import FEWEST_PAIRS, Interval, Statistic,
 from unified_profiler.gating.metrics import Metric
 from unified_profiler.gating.records import Contribution, Judgement, Level, StepSort, Verdict
 from unified_profiler.gating.series import Sample, durations, sample
-from unified_profiler.model.units import format_time
-from unified_profiler.report.records import Statement, Value
-from unified_profiler.report.texts import shown_amount, told
+from unified_profiler.model.statements import Statement, Value
+from unified_profiler.presentation.texts import shown_amount, told
+from unified_profiler.presentation.units import format_time
 
 FEWEST_STEPS = 20
 """Of each side; with fewer, noise cannot be told from a change."""

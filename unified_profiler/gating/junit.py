@@ -6,8 +6,9 @@ from xml.etree import ElementTree as ET
 
 from unified_profiler.gating.records import Gate, Judgement, Verdict
 from unified_profiler.gating.text import contributions_of, steps_line
-from unified_profiler.model.text import one_line, storable
-from unified_profiler.report.texts import told
+from unified_profiler.model.text import storable
+from unified_profiler.presentation.text import one_line
+from unified_profiler.presentation.texts import told
 
 _SUITE = "unified-profiler gate"
 _OUTCOMES = {Verdict.REGRESSION: "failure", Verdict.CANNOT_TELL: "error"}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unified_profiler.engine import Result
-from unified_profiler.engine.rendering import columns_of
 from unified_profiler.gating.records import Gate, Verdict
 from unified_profiler.gating.text import contributions_of, contributions_title, headline, remarks, sides, table_of
-from unified_profiler.report.markdown_text import escaped, table
-from unified_profiler.report.texts import texts
+from unified_profiler.presentation.markdown import escaped, table
+from unified_profiler.presentation.tables import columns_of
+from unified_profiler.presentation.texts import texts
 
 _SIGNS = {Verdict.WITHIN: "\u2705", Verdict.REGRESSION: "\u274c", Verdict.CANNOT_TELL: "\u2754"}
 

@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from unified_profiler.capture.hardware_counters import PROCESS_MEMORY
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.gating.series import OfRank, Values
 from unified_profiler.model.run import Run
+from unified_profiler.recording.hardware.counters import PROCESS_MEMORY
 from unified_profiler.report.counters import ALLOCATED, Counter, counters
 from unified_profiler.report.step_times import StepTimes
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from pydantic import Field
 
 from unified_profiler.model.records import Record
-from unified_profiler.report.records import Statement
+from unified_profiler.model.statements import Statement
 
 Kind: TypeAlias = Literal["operator", "region", "api", "rank", "outside"]
 StepSort: TypeAlias = Literal["recorded", "unrecorded"]

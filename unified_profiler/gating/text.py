@@ -9,8 +9,8 @@ import pyarrow as pa
 from unified_profiler.engine import Result
 from unified_profiler.gating.judgement import shown
 from unified_profiler.gating.records import Gate, Judgement, SideOfGate
-from unified_profiler.report.records import Value
-from unified_profiler.report.texts import say, show, texts, told
+from unified_profiler.model.statements import Value
+from unified_profiler.presentation.texts import say, show, texts, told
 
 _NOTHING = "\u2013"
 _CONTRIBUTIONS = {

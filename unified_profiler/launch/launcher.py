@@ -15,7 +15,6 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from unified_profiler import registry
-from unified_profiler.capture.job import this_job
 from unified_profiler.config import resolve
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.keywords import did_you_mean
@@ -31,6 +30,7 @@ from unified_profiler.launch.windows import Windows
 from unified_profiler.model.records import Failure, StepSignal
 from unified_profiler.model.run import Run
 from unified_profiler.profiler import Profiler
+from unified_profiler.recording.job import this_job
 from unified_profiler.schedule import Schedule
 from unified_profiler.spi import Backend, HookRole
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from unified_profiler.errors import TraceFormatError, UnifiedProfilerError
-from unified_profiler.model.units import format_bytes, parse_bytes
+from unified_profiler.presentation.units import format_bytes, parse_bytes
 
 LIMIT_VARIABLE = "UNIFIED_PROFILER_MAX_BYTES"
 """Environment variable that raises or lowers how many bytes are read of one file, once unpacked."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from unified_profiler.model.html import html_paragraphs, html_table
 from unified_profiler.model.records import Failure, TraceInfo
-from unified_profiler.model.units import format_time
+from unified_profiler.presentation.html import html_paragraphs, html_table
+from unified_profiler.presentation.units import format_time
 
 MOST_TRACES = 50
 MOST_FAILURES = 10

@@ -15,17 +15,17 @@ from enum import Enum, auto
 from pathlib import Path
 
 from unified_profiler import registry
-from unified_profiler._faults import FaultLog
-from unified_profiler._finishing import EndedCycle, Finished, finish
-from unified_profiler._pending import PendingCycles, cycle_name, is_pending, load, put_away
+from unified_profiler.delivery.finishing import EndedCycle, Finished, finish
+from unified_profiler.delivery.pending import PendingCycles, cycle_name, is_pending, load, put_away
+from unified_profiler.delivery.run_writer import RankWriter
 from unified_profiler.errors import SchemaVersionError, TraceFormatError, UnifiedProfilerError
 from unified_profiler.model.foreign import inside
 from unified_profiler.model.part_files import remove_abandoned
 from unified_profiler.model.records import Failure, Manifest
 from unified_profiler.model.run import MANIFEST, NATIVE, PENDING, Run, rank_folders, read_run
-from unified_profiler.model.run_writer import RankWriter
 from unified_profiler.model.storage import read_record
 from unified_profiler.model.trace import Trace
+from unified_profiler.recording.faults import FaultLog
 
 _STILL_RUNS = (
     "Cycles in {folder} that are no traces yet, and are missing here: {count}. The process that recorded them still "

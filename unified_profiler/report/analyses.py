@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from unified_profiler.analysis import Result, api_table, op_table, step_breakdown
+from unified_profiler.analysis.rank_table import RankTable, rank_table
 from unified_profiler.engine import Source
 from unified_profiler.model.run import Run
 from unified_profiler.report.counters import Counter, counters
 from unified_profiler.report.dominating_step import dominating_step
-from unified_profiler.report.ranks import RankTable, rank_table
 from unified_profiler.report.records import DominatingStep
 from unified_profiler.report.spans import Spans
 from unified_profiler.report.step_times import StepTimes, step_times

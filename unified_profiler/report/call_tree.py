@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from unified_profiler.export.lanes import Lanes
+from unified_profiler.analysis.lanes import Lanes
 from unified_profiler.model.columns import Index
 from unified_profiler.model.nesting import Ints
 from unified_profiler.report.slices import Slices

@@ -12,6 +12,7 @@ from unified_profiler.analysis import Result
 from unified_profiler.analysis.categories import operators_by_category
 from unified_profiler.engine import Source
 from unified_profiler.model.nesting import Ints
+from unified_profiler.presentation.texts import LANGUAGES, shortened, texts
 from unified_profiler.report.analyses import Analyses
 from unified_profiler.report.call_tree import call_tree
 from unified_profiler.report.counters import Counter
@@ -19,7 +20,6 @@ from unified_profiler.report.rank_view import rank_view
 from unified_profiler.report.spans import Spans, sorts
 from unified_profiler.report.step_times import RECORD, StepTimes
 from unified_profiler.report.summary import span, summary_of
-from unified_profiler.report.texts import LANGUAGES, shortened, texts
 from unified_profiler.report.thinning import largest_of_stretches
 from unified_profiler.report.timeline import timelines
 

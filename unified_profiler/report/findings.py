@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unified_profiler.analysis import Result
-from unified_profiler.report.records import Statement, Summary, Value
-from unified_profiler.report.texts import told
+from unified_profiler.model.statements import Statement, Value
+from unified_profiler.presentation.texts import told
+from unified_profiler.report.records import Summary
 
 SLOW = 1.5
 """A step that took so many times the median is worth a sentence."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from unified_profiler.engine import Source
 from unified_profiler.model.storage import write_text
-from unified_profiler.report.markdown_text import escaped, table
+from unified_profiler.presentation.markdown import escaped, table
 from unified_profiler.report.records import Summary
 from unified_profiler.report.sections import Sections
 from unified_profiler.report.summary import summarise

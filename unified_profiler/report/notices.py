@@ -7,10 +7,11 @@ from functools import partial
 from typing import Literal
 
 from unified_profiler.model.run import Run
+from unified_profiler.model.statements import Statement, Value
+from unified_profiler.presentation.texts import told
 from unified_profiler.report.counters import Counter
-from unified_profiler.report.records import Statement, Summary, Value
+from unified_profiler.report.records import Summary
 from unified_profiler.report.starvation import MUCH_STOLEN, starved_ranks
-from unified_profiler.report.texts import told
 
 MOST_FAILURES = 20
 """Failures that are told one by one."""

@@ -15,10 +15,10 @@ import msgspec
 
 from unified_profiler.engine import Source
 from unified_profiler.model.storage import write_text
+from unified_profiler.presentation.texts import texts
 from unified_profiler.report.document import document
 from unified_profiler.report.records import Summary
 from unified_profiler.report.sections import Sections
-from unified_profiler.report.texts import texts
 
 SCRIPTS = (
     "texts.js",

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from unified_profiler.analysis.rank_table import RankTable
 from unified_profiler.analysis.stragglers import THRESHOLD, Floats, StepMatrix
 from unified_profiler.model.clocks import Clocks
 from unified_profiler.model.nesting import Ints
-from unified_profiler.report.ranks import RankTable
 from unified_profiler.report.thinning import largest_of_stretches
 
 MEASURES = ("skew_ns", "own_ns", "waiting_ns")

@@ -8,8 +8,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 from unified_profiler.model.records import Record
+from unified_profiler.presentation.texts import say, show, shown_amount, texts, told
 from unified_profiler.report.records import CounterSummary, Summary
-from unified_profiler.report.texts import say, show, shown_amount, texts, told
 
 MOST_ROWS = 20
 """Rows of each table."""

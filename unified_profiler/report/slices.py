@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unified_profiler.model.nesting import Ints
-from unified_profiler.report.texts import shortened
+from unified_profiler.presentation.texts import shortened
 
 
 @dataclass(frozen=True, kw_only=True)

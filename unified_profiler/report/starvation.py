@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unified_profiler.capture.hardware_counters import (
+from unified_profiler.model.records import TraceInfo
+from unified_profiler.model.run import Run
+from unified_profiler.recording.hardware.counters import (
     CORE_CPU,
     PROCESS_CPU,
     PROCESS_CPU_WAIT,
     SYSTEM_CPU,
     SYSTEM_STEAL,
 )
-from unified_profiler.model.records import TraceInfo
-from unified_profiler.model.run import Run
 from unified_profiler.report.counters import Counter
 from unified_profiler.report.records import StepParts
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from unified_profiler.analysis.columns import Coded, coded, ints
-from unified_profiler.export.lanes import Lane
+from unified_profiler.analysis.lanes import Lane
 from unified_profiler.model.columns import Index
 from unified_profiler.model.nesting import FIRST_LANE, Ints
+from unified_profiler.presentation.texts import shortened
 from unified_profiler.report.slices import Slices
 from unified_profiler.report.spans import Spans
-from unified_profiler.report.texts import shortened
 
 MOST_SLICES = 120_000
 """Slices of all timelines together."""

@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
-from unified_profiler._finishing import EndedCycle
-from unified_profiler._pending import load, store
-from unified_profiler.capture.window import Window
+from unified_profiler.delivery.finishing import EndedCycle
+from unified_profiler.delivery.pending import load, store
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind
 from unified_profiler.profiler import Profiler
+from unified_profiler.recording.window import Window
 from unified_profiler.schedule import schedule
 from unified_profiler.spi import Backend, Capability, NativeCapture, Recorder, RecordOptions, TellsMemory
 

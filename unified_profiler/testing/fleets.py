@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unified_profiler._version import __version__
+from unified_profiler.delivery.run_writer import RunWriter
 from unified_profiler.model.columns import dictionary_array
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.records import Manifest, TraceInfo
-from unified_profiler.model.run_writer import RunWriter
 from unified_profiler.model.schema import EventTable, event_table
 from unified_profiler.model.steps import STEP_SCHEMA
 from unified_profiler.model.trace import Trace

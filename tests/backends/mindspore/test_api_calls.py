@@ -29,10 +29,10 @@ from mindspore.ops import tanh
 from mindspore.ops.composite import base
 
 import unified_profiler as up
-from unified_profiler.capture.api_tracer import Tracer
-from unified_profiler.capture.trace_options import TraceOptions
 from unified_profiler.model.api_names import api_name
 from unified_profiler.model.trace import Trace
+from unified_profiler.recording.api.options import TraceOptions
+from unified_profiler.recording.api.tracer import Tracer
 from unified_profiler_mindspore import native
 from unified_profiler_mindspore.api_surface import MindSporeSurface
 from unified_profiler_mindspore.api_surface_places import find_places
@@ -585,8 +585,8 @@ def test_compiled_functions_do_the_same_whenever_they_were_compiled() -> None:
 OTHER_COMPILERS = """
 import contextlib, time, numpy as np, mindspore as ms
 from mindspore import ops
-from unified_profiler.capture.api_tracer import Tracer
-from unified_profiler.capture.trace_options import TraceOptions
+from unified_profiler.recording.api.tracer import Tracer
+from unified_profiler.recording.api.options import TraceOptions
 from unified_profiler_mindspore.api_surface import MindSporeSurface
 
 x = ms.Tensor(np.ones((4, 16), np.float32))

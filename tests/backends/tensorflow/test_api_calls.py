@@ -26,9 +26,9 @@ from tensorflow import add as add_imported_before
 from tensorflow.linalg import matmul as matmul_imported_before
 
 import unified_profiler as up
-from unified_profiler.capture.api_tracer import Tracer
-from unified_profiler.capture.trace_options import TraceOptions
 from unified_profiler.model.api_names import PublicNames, public_names
+from unified_profiler.recording.api.options import TraceOptions
+from unified_profiler.recording.api.tracer import Tracer
 from unified_profiler_tensorflow.api_surface import TensorFlowSurface
 from unified_profiler_tensorflow.step_hooks import STEP_HOOKS
 
@@ -810,8 +810,8 @@ def test_a_process_of_multiprocessing_has_everything_back() -> None:
 OF_TF_KERAS = """
 import time
 import tensorflow as tf, tf_keras
-from unified_profiler.capture.api_tracer import Tracer
-from unified_profiler.capture.trace_options import TraceOptions
+from unified_profiler.recording.api.tracer import Tracer
+from unified_profiler.recording.api.options import TraceOptions
 from unified_profiler_tensorflow.api_surface import TensorFlowSurface
 
 class Doubling(tf_keras.layers.Layer):

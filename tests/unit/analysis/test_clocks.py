@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import unified_profiler as up
+from unified_profiler.analysis import rank_table
+from unified_profiler.delivery.run_writer import save_clocks
 from unified_profiler.model.clocks import CLOCKS, Clocks
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.run import Run
-from unified_profiler.report import rank_table
 from unified_profiler.testing.fleets import Fleet, HostClock
 
 OFF = {1: HostClock(offset_ns=2_500_000_000, drift=4e-5), 2: HostClock(offset_ns=-1_700_000_000, drift=-3e-5)}
@@ -50,9 +51,14 @@ def test_the_uncertainty_that_is_told_covers_the_error(apart: Path, true: Run) -
         assert error < 4 * clock.uncertainty_ns
 
 
+def align_and_save(path: Path) -> None:
+    run = up.read(path)
+    save_clocks(run, up.align_clocks(run).clocks)
+
+
 def test_what_was_estimated_is_kept_in_the_run_and_applied_when_it_is_read(tmp_path: Path, true: Run) -> None:
     path = Fleet(ranks=3, steps=100, clocks=OFF).write(tmp_path)
-    up.align_clocks(up.read(path))
+    align_and_save(path)
     again = up.read(path)
     assert isinstance(again.clocks, Clocks)
     assert np.abs(_moments(again, 1) - _moments(true, 1)).max() < 50_000
@@ -65,20 +71,27 @@ def test_what_was_estimated_is_kept_in_the_run_and_applied_when_it_is_read(tmp_p
 
 def test_clocks_that_do_not_know_all_traces_are_estimated_again(tmp_path: Path) -> None:
     path = Fleet(ranks=3, steps=60, clocks=OFF).write(tmp_path)
-    up.align_clocks(up.read(path))
+    align_and_save(path)
     kept = Clocks.model_validate_json((path / CLOCKS).read_text())
     (path / CLOCKS).write_text(kept.model_copy(update={"traces": kept.traces[:2]}).model_dump_json())
     assert up.read(path).clocks is None
 
 
-def test_a_run_that_cannot_be_written_is_aligned_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = up.read(Fleet(ranks=2, steps=60, clocks={1: OFF[1]}).write(tmp_path))
+def test_aligning_writes_nothing(tmp_path: Path) -> None:
+    path = Fleet(ranks=2, steps=60, clocks={1: OFF[1]}).write(tmp_path)
+    assert up.align_clocks(up.read(path)).clocks is not None
+    assert not (path / CLOCKS).exists()
+
+
+def test_clocks_that_cannot_be_saved_are_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Fleet(ranks=2, steps=60, clocks={1: OFF[1]}).write(tmp_path)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("unified_profiler.analysis.rank_steps.write_clocks", full)
-    assert up.align_clocks(run).clocks is not None
+    monkeypatch.setattr("unified_profiler.delivery.run_writer.write_text", full)
+    align_and_save(path)
+    assert not (path / CLOCKS).exists()
 
 
 def test_ranks_of_one_machine_share_its_clock(tmp_path: Path) -> None:

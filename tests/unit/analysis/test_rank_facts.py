@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from unified_profiler.analysis import rank_table
 from unified_profiler.analysis.rank_facts import rank_facts
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
-from unified_profiler.report import rank_table
 from unified_profiler.testing import TraceBuilder
 
 GROUP = '{"Collective name":"allreduce","Process Group Ranks":"[0, 1]"}'

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from unified_profiler.cli.fitting import GAP, cut, fit
-from unified_profiler.engine.rendering import Column
+from unified_profiler.presentation.tables import Column
 
 
 def text(name: str, *cells: str) -> Column:

@@ -20,8 +20,8 @@ from rich.console import Console
 from typer.testing import Result
 
 from unified_profiler.cli.terminal import print_table
-from unified_profiler.engine.rendering import Column
 from unified_profiler.model.storage import write_parquet
+from unified_profiler.presentation.tables import Column
 from unified_profiler.testing.builders import TraceBuilder
 
 Invoke = Callable[..., Result]

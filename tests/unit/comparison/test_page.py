@@ -13,8 +13,8 @@ from unified_profiler.comparison.levels import levels
 from unified_profiler.comparison.page import page
 from unified_profiler.comparison.records import Diff, DiffRow, Measured
 from unified_profiler.comparison.text import label
-from unified_profiler.engine.rendering import format_time
-from unified_profiler.report.texts import LANGUAGES, texts, told
+from unified_profiler.presentation.tables import format_time
+from unified_profiler.presentation.texts import LANGUAGES, texts, told
 
 StepsOf = Callable[..., up.Trace]
 

@@ -9,7 +9,7 @@ import unified_profiler as up
 from unified_profiler.comparison.markdown import markdown
 from unified_profiler.comparison.records import DiffRow
 from unified_profiler.comparison.text import as_text, headlines, label, remarks, table_of
-from unified_profiler.report.texts import texts
+from unified_profiler.presentation.texts import texts
 
 StepsOf = Callable[..., up.Trace]
 

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import unified_profiler as up
+from unified_profiler.delivery.run_writer import RunWriter, check_output_dir
 from unified_profiler.errors import OutputDirectoryError, SchemaVersionError, TraceFormatError
 from unified_profiler.model.part_files import written_whole
 from unified_profiler.model.records import Manifest
 from unified_profiler.model.run import read_run
-from unified_profiler.model.run_writer import RunWriter, check_output_dir
 from unified_profiler.model.schema import EVENT_SCHEMA, event_table
 from unified_profiler.model.storage import read_parquet, write_parquet
 from unified_profiler.model.trace import Trace

@@ -17,10 +17,10 @@ import pytest
 
 from unified_profiler import registry
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.export import write
 from unified_profiler.model.foreign import LIMIT_VARIABLE, read_bytes
 from unified_profiler.model.trace import Trace
 from unified_profiler.readers import read
-from unified_profiler.writing import write
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 KINETO = {"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "pid": 1, "tid": 1}]}

@@ -16,11 +16,11 @@ import pytest
 
 import unified_profiler as up
 from unified_profiler import registry
-from unified_profiler._finishing import finish
-from unified_profiler._locks import FileLock
-from unified_profiler._pending import RECORD
+from unified_profiler.delivery.finishing import finish
+from unified_profiler.delivery.pending import RECORD
+from unified_profiler.delivery.run_writer import RankWriter
 from unified_profiler.errors import SchemaVersionError
-from unified_profiler.model.run_writer import RankWriter
+from unified_profiler.model.file_locks import FileLock
 from unified_profiler.readers import pending as reading
 from unified_profiler.testing import FakeBackend
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from unified_profiler.delivery.run_writer import RunWriter
 from unified_profiler.errors import SchemaVersionError, TraceFormatError
 from unified_profiler.export import write
 from unified_profiler.model.records import Manifest, TraceInfo
-from unified_profiler.model.run_writer import RunWriter
 from unified_profiler.model.schema import SCHEMA_VERSION
 from unified_profiler.model.storage import write_parquet
 from unified_profiler.model.trace import Trace

@@ -20,7 +20,7 @@ import pytest
 
 import unified_profiler as up
 from unified_profiler import registry
-from unified_profiler._pending import RECORD
+from unified_profiler.delivery.pending import RECORD
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.foreign import LIMIT_VARIABLE
 from unified_profiler.model.schema import event_table

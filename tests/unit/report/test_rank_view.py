@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import unified_profiler as up
+from unified_profiler.analysis.rank_table import RankTable, rank_table
 from unified_profiler.report import rank_view
 from unified_profiler.report.document import document
 from unified_profiler.report.markdown import markdown
-from unified_profiler.report.ranks import RankTable, rank_table
 from unified_profiler.testing import TraceBuilder
 from unified_profiler.testing.fleets import Fleet, HostClock, Straggler
 

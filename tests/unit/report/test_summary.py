@@ -9,9 +9,9 @@ import pytest
 
 import unified_profiler as up
 from unified_profiler.analysis import api_table, op_table, step_breakdown
+from unified_profiler.analysis.rank_table import rank_table
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.run import Run
-from unified_profiler.report.ranks import rank_table
 from unified_profiler.report.summary import write_json
 from unified_profiler.testing import FakeBackend, TraceBuilder
 

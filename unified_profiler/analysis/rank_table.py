@@ -1,0 +1,221 @@
+"""The table of ranks, with its verdict in words: which rank is slow, since when, doing what, and how sure that is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from unified_profiler.analysis.rank_steps import RankSteps, rank_steps
+from unified_profiler.analysis.stragglers import FEWEST_STEPS, StepMatrix, Straggler
+from unified_profiler.engine import Engine, Result, Source
+from unified_profiler.errors import TraceFormatError
+from unified_profiler.keywords import checked_keywords
+from unified_profiler.model.clocks import Clocks
+from unified_profiler.model.run import Run
+from unified_profiler.model.statements import Statement, Value
+from unified_profiler.presentation.tables import format_time
+from unified_profiler.presentation.texts import told
+
+HEADINGS: Mapping[str, str] = {
+    "rank": "Rank",
+    "step": "Step",
+    "step_count": "Steps",
+    "wall_ns": "Wall",
+    "own_ns": "Own",
+    "skew_ns": "Skew",
+    "compute_ns": "Compute",
+    "collective_ns": "Collectives",
+    "waiting_ns": "Waiting",
+    "copy_ns": "Copies",
+    "data_ns": "Data",
+    "uncovered_ns": "Uncovered",
+}
+"""The columns and what printed tables call them."""
+
+
+@dataclass(frozen=True, repr=False)
+class RankTable(Result):
+    """Each step of each rank, and what follows from them.
+
+    Attributes:
+        verdict: Which ranks are slow and why, or that none is, as statements.
+        notices: What to know before trusting that: ranks that are missing or died, steps that only some have, clocks.
+        stragglers: The slow ranks as values, the slowest first.
+        clocks: How far the clocks of the ranks differ, by which all times were corrected.
+    """
+
+    verdict: tuple[Statement, ...] = ()
+    notices: tuple[Statement, ...] = ()
+    stragglers: tuple[Straggler, ...] = ()
+    clocks: Clocks | None = None
+
+    @cached_property
+    def ranks(self) -> Result:
+        """One row per rank: the median of each column over its steps."""
+        rank = self.table.column("rank").to_numpy()
+        rows = [self._medians(int(number), np.flatnonzero(rank == number)) for number in np.unique(rank)]
+        names = [name for name in HEADINGS if name != "step"]
+        kinds = [pa.int32() if name in {"rank", "step_count"} else pa.int64() for name in names]
+        table = pa.Table.from_pylist(rows, schema=pa.schema(list(zip(names, kinds, strict=True))))
+        return Result(table=table, headings={name: HEADINGS[name] for name in names}, footer=self.footer)
+
+    def _medians(self, rank: int, rows: np.typing.NDArray[np.int64]) -> dict[str, int | None]:
+        found: dict[str, int | None] = {"rank": rank, "step_count": len(rows)}
+        for name in (name for name in HEADINGS if name.endswith("_ns")):
+            values = self.table.column(name).take(pa.array(rows)).drop_null().to_numpy()
+            found[name] = int(np.median(values)) if len(values) else None
+        return found
+
+
+@checked_keywords
+def rank_table(source: Source, *, engine: Engine | None = None) -> RankTable:
+    """Compare the ranks of a run, step by step, and say which is slow.
+
+    `own_ns` is the wall time of a step less `waiting_ns`, which the rank spent in collectives before all ranks had
+    come and with nothing else to do. `skew_ns` is by how much it exceeds the middle of the other ranks. The parts add
+    up to the wall time: where there is a device, a moment counts as computing if a kernel ran, else as a copy, a
+    collective, loading data, computing on the host, or uncovered; without one as loading data, computing, a copy, a
+    collective, or uncovered. So collectives behind which a rank computes cost nothing here, unlike in
+    `step_breakdown`.
+
+    A rank is slow if from some step on nearly all of its steps have more own time than those of the others, by more
+    than a tenth. The clocks of several machines are compared by the ends of collectives and corrected first.
+
+    Args:
+        source: A Run of several ranks.
+        engine: What executes the queries; the embedded DuckDB if not given.
+
+    Raises:
+        TraceFormatError: Two traces of the run say that they are the same rank and cycle.
+
+    Example:
+        >>> print(rank_table(read("profile")).ranks)
+    """
+    run = Run.of(source)
+    _check_ranks(run)
+    found = rank_steps(run, engine=engine)
+    verdict = tuple(_worded(_verdict(found)))
+    notices = tuple(_worded(_notices(run, found)))
+    return RankTable(
+        table=_with_skew(found.table, found.matrix),
+        headings={name: heading for name, heading in HEADINGS.items() if name != "step_count"},
+        footer=tuple(statement.text for statement in (*verdict, *notices)),
+        sorted_by="step",
+        verdict=verdict,
+        notices=notices,
+        stragglers=tuple(found.stragglers),
+        clocks=found.clocks,
+    )
+
+
+def _check_ranks(run: Run) -> None:
+    counts = Counter((trace.info.rank, trace.info.cycle) for trace in run.traces)
+    (rank, cycle), count = next(iter(counts.most_common(1)), ((0, 0), 0))
+    if count > 1:
+        files = [
+            str(t.file or t.info.source or "memory") for t in run.traces if (t.info.rank, t.info.cycle) == (rank, cycle)
+        ]
+        msg = (
+            f"{count} traces say that they are cycle {cycle} of rank {rank}: {', '.join(files)}. Expected each rank "
+            "once. Was a directory copied into the run, or were two jobs put together? Take one of them out."
+        )
+        raise TraceFormatError(msg)
+
+
+def _with_skew(table: pa.Table, matrix: StepMatrix) -> pa.Table:
+    """Insert by how much a rank's own time exceeds that of the others; null where there is no other."""
+    row = np.searchsorted(matrix.steps, table.column("step").to_numpy())
+    column = np.searchsorted(np.array(matrix.ranks), table.column("rank").to_numpy())
+    excess = matrix.excess("own_ns")[row, column] if len(table) else np.zeros(0)
+    known = np.isfinite(excess)
+    skew = pa.array(np.where(known, excess, 0).astype(np.int64), mask=~known)
+    return table.add_column(table.column_names.index("own_ns") + 1, "skew_ns", skew)
+
+
+def _verdict(found: RankSteps) -> Iterator[Statement]:
+    matrix = found.matrix
+    ranks = len(matrix.ranks)
+    common = int(np.isfinite(matrix.times["wall_ns"]).all(axis=1).sum()) if ranks else 0
+    if ranks < 2:
+        yield _say("single" if ranks else "no_steps")
+    elif common < FEWEST_STEPS:
+        yield _say("too_few", step_count=common, needed_count=FEWEST_STEPS)
+    elif not found.stragglers:
+        yield _say("equal", rank_count=ranks, step_count=common)
+    for straggler in found.stragglers:
+        yield from _slow(straggler)
+
+
+def _slow(straggler: Straggler) -> Iterator[Statement]:
+    rank = straggler.rank
+    size: dict[str, Value] = {"extra_ns": straggler.extra_ns, "extra_share": straggler.extra_share}
+    if straggler.changed:
+        yield _warn("slow_since", rank=rank, step=straggler.since, **size)
+    else:
+        yield _warn("slow_always", rank=rank, **size)
+    names = ", ".join(f"{name} +{format_time(extra)}" for name, extra in straggler.names)
+    code = f"cause_{straggler.cause}" if names else f"cause_{straggler.cause}_unnamed"
+    yield _say(code, rank=rank, cause_ns=straggler.cause_ns, names=names)
+    if straggler.waiting_ns:
+        yield _say("waited_for", rank=rank, waiting_ns=straggler.waiting_ns)
+    yield _say(
+        "sure", step_share=straggler.step_share, step_count=straggler.step_count, chance=f"{straggler.chance:.1g}"
+    )
+
+
+def _notices(run: Run, found: RankSteps) -> Iterator[Statement]:
+    yield from _missing(run)
+    yield from _died(run)
+    yield from _different_steps(found.matrix)
+    off = [clock for clock in found.clocks.ranks if abs(clock.ahead_ns) > clock.uncertainty_ns]
+    if off:
+        most = max(off, key=lambda clock: abs(clock.ahead_ns))
+        unsure = max(clock.uncertainty_ns for clock in off)
+        values: dict[str, Value] = {"rank": most.rank, "ahead_ns": int(abs(most.ahead_ns)), "unsure_ns": int(unsure)}
+        yield _say(f"clocks_by_{found.clocks.method}", **values, meeting_count=found.clocks.meeting_count)
+
+
+def _missing(run: Run) -> Iterator[Statement]:
+    sizes = {m.world_size for m in run.manifests.values()} | {trace.info.world_size for trace in run.traces}
+    size = max(sizes, default=1)
+    if len(sizes) > 1:
+        yield _warn("world_sizes", sizes=", ".join(map(str, sorted(sizes))))
+    absent = sorted(set(range(size)) - set(run.ranks))
+    if absent:
+        named = ", ".join(map(str, absent[:10])) + (", ..." if len(absent) > 10 else "")
+        yield _warn("missing", ranks=named, rank_count=len(run.ranks), world_count=size)
+
+
+def _died(run: Run) -> Iterator[Statement]:
+    for rank, manifest in sorted(run.manifests.items()):
+        if manifest.ended_ns is None and manifest.step_count:
+            yield _warn("died", rank=rank, last=manifest.step_count - 1)
+        elif manifest.ended_ns is None:
+            yield _warn("died_early", rank=rank)
+
+
+def _different_steps(matrix: StepMatrix) -> Iterator[Statement]:
+    if len(matrix.ranks) < 2:
+        return
+    present = np.isfinite(matrix.times["wall_ns"])
+    common = int(present.all(axis=1).sum())
+    if common < len(matrix.steps):
+        yield _warn("different_steps", common_count=common, step_count=len(matrix.steps))
+
+
+def _say(code: str, **values: Value) -> Statement:
+    return Statement(code=code, values=values)
+
+
+def _warn(code: str, **values: Value) -> Statement:
+    return Statement(code=code, level="warning", values=values)
+
+
+def _worded(statements: Iterator[Statement] | Sequence[Statement]) -> Iterator[Statement]:
+    for statement in statements:
+        yield statement.model_copy(update={"text": told("ranks", statement)})

@@ -1,0 +1,64 @@
+"""The statistics of a step that the framework itself recorded, from the native files that are kept in a run."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from unified_profiler import registry
+from unified_profiler.errors import TraceFormatError
+from unified_profiler.export.compat.models_steps import ModelStep, TraceColumns
+from unified_profiler.model.foreign import inside, reading
+from unified_profiler.model.part_files import written_whole
+from unified_profiler.model.run import NATIVE
+from unified_profiler.spi import ReportsStepStatistics, StepStatistics
+
+logger = logging.getLogger("unified_profiler")
+
+NativeStatistics: TypeAlias = Mapping[tuple[int, str], Sequence[StepStatistics]]
+"""By the number of a step, and the name of a graph or else the framework: the runs of that graph in that step."""
+
+
+def native_statistics(columns: TraceColumns) -> NativeStatistics:
+    """Find the statistics among the native files of a trace; a warning is logged about those that cannot be read."""
+    found: defaultdict[tuple[int, str], list[StepStatistics]] = defaultdict(list)
+    file = columns.trace.file
+    kept = file.parent / NATIVE / file.stem if isinstance(file, Path) else None
+    if kept is None or not kept.is_dir():
+        return found
+    for name, backend in registry.backends().items():
+        if not isinstance(backend, ReportsStepStatistics) or not (kept / name).is_dir():
+            continue
+        try:
+            with reading(kept / name, expected=f"native files of {name}"):
+                runs = tuple(backend.step_statistics(inside(kept.parents[1], kept / name)))
+        except TraceFormatError as error:
+            logger.warning("%s The statistics of its steps are written as events instead.", error)
+            continue
+        for run in runs:
+            step = run.step if columns.has_steps else 0
+            if step is not None:
+                found[step, run.graph or backend.name].append(run)
+    return found
+
+
+def write_native_statistics(part: ModelStep, statistics: NativeStatistics, path: Path) -> bool:
+    """Write the framework's own statistics of a step to a file, where there are some.
+
+    Returns:
+        Whether they were written. If they are damaged, they were not, and a warning is logged.
+    """
+    runs = statistics.get((part.step.number, part.graph))
+    if not runs:
+        return False
+    try:
+        with written_whole(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+            for run in runs:
+                file.write(run.text())
+    except TraceFormatError as error:
+        logger.warning("%s Step %s of %s is written as events instead.", error, part.step.label, part.model)
+        return False
+    return True

@@ -1,0 +1,3 @@
+"""Records calls of the frameworks' public API."""
+
+from __future__ import annotations

@@ -1,0 +1,51 @@
+"""What can be read while recording: this process, the machine, the allocators of frameworks, GPUs.
+
+On Linux the files of /proc are read directly, elsewhere psutil is asked.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+
+from unified_profiler.recording.hardware.counters import FRAMEWORK_MEMORY, PROCESS_CPU
+from unified_profiler.recording.hardware.gpus import Gpus, nvml_is_there
+from unified_profiler.recording.hardware.readings import Reading, Source
+from unified_profiler.spi import Backend, TellsMemory, is_imported
+
+
+def machine_sources() -> list[Source]:
+    """Return the sources that do not depend on a framework."""
+    gpus = [Source("the GPUs", Gpus().read)] if nvml_is_there() else []
+    return [Source("the CPU time of the process", _process_cpu), *_system_sources(), *gpus]
+
+
+def allocator_source(backend: Backend) -> Source | None:
+    """Return the source that asks the allocators of a framework; None if it cannot tell, or is not imported."""
+    if not isinstance(backend, TellsMemory) or not is_imported(backend.module):
+        return None
+    counter = FRAMEWORK_MEMORY.of(backend.name)
+
+    def read() -> Iterator[Reading]:
+        if is_imported(backend.module):  # a program that is terminated in the import takes it back
+            for device, amount in backend.allocated_bytes().items():
+                yield Reading(counter, amount, device)
+
+    return Source(f"the memory of {backend.name}", read)
+
+
+def _process_cpu() -> Iterator[Reading]:
+    """Ask the clock of the process: it is exact, where the system counts ticks, and costs next to nothing."""
+    yield Reading(PROCESS_CPU, time.process_time())
+
+
+def _system_sources() -> list[Source]:
+    if sys.platform == "linux":
+        from unified_profiler.recording.hardware.proc import proc_sources
+        from unified_profiler.recording.hardware.waiting import waiting_sources
+
+        return [*waiting_sources(), *proc_sources()]
+    from unified_profiler.recording.hardware.psutil_readings import psutil_sources
+
+    return psutil_sources()
