@@ -15,7 +15,7 @@ import numpy as np
 import unified_profiler as up
 from benchmarks.figures import NOBODY, Figure, interleaved, off_against_none, seconds
 from unified_profiler.spi import NativeCapture
-from unified_profiler_tensorflow.normalise import TensorFlowNormaliser
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 

@@ -18,7 +18,7 @@ from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.storage import write_parquet
 from unified_profiler.model.trace import Trace
 from unified_profiler.spi import NativeCapture
-from unified_profiler_torch.normalise import KinetoNormaliser
+from unified_profiler_torch.read.normalizer import KinetoNormaliser
 
 NATIVE = "torch.profiler (native)"
 STEPS = 200

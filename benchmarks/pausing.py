@@ -78,7 +78,7 @@ def immediate(folder: Path) -> dict[str, float]:
 
 
 def _ours(folder: Path, **options: Any) -> dict[str, float]:
-    from unified_profiler_torch.recorder import TorchRecorder
+    from unified_profiler_torch.record.recorder import TorchRecorder
 
     stopping, stop = list[float](), TorchRecorder.stop
 

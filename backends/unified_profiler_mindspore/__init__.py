@@ -25,31 +25,31 @@ class MindSporeBackend:
 
     def recorder(self, options: RecordOptions, workdir: Path) -> Recorder:
         """Make the recorder of one cycle."""
-        from unified_profiler_mindspore.recorder import MindSporeRecorder
+        from unified_profiler_mindspore.record.recorder import MindSporeRecorder
 
         return MindSporeRecorder(options, workdir)
 
     def normaliser(self) -> Normaliser:
         """Make the normaliser of MindSpore's captures."""
-        from unified_profiler_mindspore.normalise import MindSporeNormaliser
+        from unified_profiler_mindspore.read.normalizer import MindSporeNormaliser
 
         return MindSporeNormaliser()
 
     def step_hooks(self) -> tuple[StepHook, ...]:
         """Return the places in MindSpore that tell the end of a step."""
-        from unified_profiler_mindspore.step_hooks import STEP_HOOKS
+        from unified_profiler_mindspore.steps.hooks import STEP_HOOKS
 
         return STEP_HOOKS
 
     def api_surface(self) -> ApiSurface:
         """Return how calls of MindSpore are seen."""
-        from unified_profiler_mindspore.api_surface import MindSporeSurface
+        from unified_profiler_mindspore.api.surface import MindSporeSurface
 
         return MindSporeSurface()
 
     def allocated_bytes(self) -> Mapping[str, int]:
         """Return what MindSpore's allocators have given out, by device."""
-        from unified_profiler_mindspore.allocators import allocated_bytes
+        from unified_profiler_mindspore.record.allocators import allocated_bytes
 
         return allocated_bytes()
 

@@ -33,37 +33,37 @@ class TensorFlowBackend:
 
     def recorder(self, options: RecordOptions, workdir: Path) -> Recorder:
         """Make the recorder of one cycle."""
-        from unified_profiler_tensorflow.recorder import TensorFlowRecorder
+        from unified_profiler_tensorflow.record.recorder import TensorFlowRecorder
 
         return TensorFlowRecorder(options, workdir)
 
     def normaliser(self) -> Normaliser:
         """Make the normaliser of TensorFlow's captures."""
-        from unified_profiler_tensorflow.normalise import TensorFlowNormaliser
+        from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
 
         return TensorFlowNormaliser()
 
     def step_hooks(self) -> tuple[StepHook, ...]:
         """Return the places in TensorFlow that tell the end of a step."""
-        from unified_profiler_tensorflow.step_hooks import STEP_HOOKS
+        from unified_profiler_tensorflow.steps.hooks import STEP_HOOKS
 
         return STEP_HOOKS
 
     def api_surface(self) -> ApiSurface:
         """Return how calls of TensorFlow and Keras are seen."""
-        from unified_profiler_tensorflow.api_surface import TensorFlowSurface
+        from unified_profiler_tensorflow.api.surface import TensorFlowSurface
 
         return TensorFlowSurface()
 
     def allocated_bytes(self) -> Mapping[str, int]:
         """Return what TensorFlow's allocators have given out, by device."""
-        from unified_profiler_tensorflow.allocators import allocated_bytes
+        from unified_profiler_tensorflow.record.allocators import allocated_bytes
 
         return allocated_bytes()
 
     def step_statistics(self, folder: Path) -> Iterable[StepStatistics]:
         """Return the StepStats of the runs of sessions among the native files of a cycle."""
-        from unified_profiler_tensorflow.step_stats_text import step_statistics
+        from unified_profiler_tensorflow.read.run_metadata.text import step_statistics
 
         return step_statistics(folder)
 

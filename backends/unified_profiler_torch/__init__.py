@@ -23,31 +23,31 @@ class TorchBackend:
 
     def recorder(self, options: RecordOptions, workdir: Path) -> Recorder:
         """Make the recorder of one cycle."""
-        from unified_profiler_torch.recorder import TorchRecorder
+        from unified_profiler_torch.record.recorder import TorchRecorder
 
         return TorchRecorder(options, workdir)
 
     def normaliser(self) -> Normaliser:
         """Make the normaliser of Kineto traces."""
-        from unified_profiler_torch.normalise import KinetoNormaliser
+        from unified_profiler_torch.read.normalizer import KinetoNormaliser
 
         return KinetoNormaliser()
 
     def step_hooks(self) -> tuple[StepHook, ...]:
         """Return the places in torch that tell the end of a step."""
-        from unified_profiler_torch.step_hooks import STEP_HOOKS
+        from unified_profiler_torch.steps.hooks import STEP_HOOKS
 
         return STEP_HOOKS
 
     def api_surface(self) -> ApiSurface:
         """Return how calls of PyTorch are seen."""
-        from unified_profiler_torch.api_surface import TorchSurface
+        from unified_profiler_torch.api.surface import TorchSurface
 
         return TorchSurface()
 
     def allocated_bytes(self) -> Mapping[str, int]:
         """Return what PyTorch's allocators have given out, by device."""
-        from unified_profiler_torch.allocators import allocated_bytes
+        from unified_profiler_torch.record.allocators import allocated_bytes
 
         return allocated_bytes()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.fuzz.own_seeds import chrome, pending, run
 from tests.fuzz.trees import Seed
-from unified_profiler_tensorflow.step_stats import messages
+from unified_profiler_tensorflow.read.run_metadata.messages import messages
 
 _GOLDEN = Path(__file__).parents[1] / "golden"
 _MORE = "FUZZ_SEEDS"

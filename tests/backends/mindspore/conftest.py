@@ -20,9 +20,9 @@ with suppress(SystemError):  # with NumPy 2, the first operator of a process fai
 
 from unified_profiler.model.assembly import assemble
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_mindspore import native
-from unified_profiler_mindspore.normalise import MindSporeNormaliser
-from unified_profiler_mindspore.recorder import MindSporeRecorder
+from unified_profiler_mindspore.read.normalizer import MindSporeNormaliser
+from unified_profiler_mindspore.record import native
+from unified_profiler_mindspore.record.recorder import MindSporeRecorder
 
 Record = Callable[..., NativeCapture]
 Train = Callable[[], ms.Tensor]

@@ -10,7 +10,7 @@ from mindspore import _c_expression as native
 
 import unified_profiler as up
 from unified_profiler_mindspore import MindSporeBackend
-from unified_profiler_mindspore.allocators import allocated_bytes
+from unified_profiler_mindspore.record.allocators import allocated_bytes
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, *, initialised: bool) -> None:

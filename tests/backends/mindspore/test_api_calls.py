@@ -33,9 +33,9 @@ from unified_profiler.model.api_names import api_name
 from unified_profiler.model.trace import Trace
 from unified_profiler.recording.api.options import TraceOptions
 from unified_profiler.recording.api.tracer import Tracer
-from unified_profiler_mindspore import native
-from unified_profiler_mindspore.api_surface import MindSporeSurface
-from unified_profiler_mindspore.api_surface_places import find_places
+from unified_profiler_mindspore.api.surface import MindSporeSurface
+from unified_profiler_mindspore.api.targets import find_places
+from unified_profiler_mindspore.record import native
 
 Row = dict[str, Any]
 SLACK_NS = 20_000
@@ -587,7 +587,7 @@ import contextlib, time, numpy as np, mindspore as ms
 from mindspore import ops
 from unified_profiler.recording.api.tracer import Tracer
 from unified_profiler.recording.api.options import TraceOptions
-from unified_profiler_mindspore.api_surface import MindSporeSurface
+from unified_profiler_mindspore.api.surface import MindSporeSurface
 
 x = ms.Tensor(np.ones((4, 16), np.float32))
 with contextlib.suppress(SystemError):

@@ -17,10 +17,10 @@ from mindspore import mint, nn, ops
 from mindspore.experimental.optim.optimizer import Optimizer as NewerOptimizer
 
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_mindspore import native
-from unified_profiler_mindspore.recorder import MindSporeRecorder
-from unified_profiler_mindspore.recording import read_note
-from unified_profiler_mindspore.step_hooks import STEP_HOOKS
+from unified_profiler_mindspore.read.note import read_note
+from unified_profiler_mindspore.record import native
+from unified_profiler_mindspore.record.recorder import MindSporeRecorder
+from unified_profiler_mindspore.steps.hooks import STEP_HOOKS
 
 Rows = list[dict[str, Any]]
 Events = Callable[..., Any]

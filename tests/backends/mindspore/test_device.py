@@ -19,10 +19,10 @@ from mindspore.profiler import AicoreMetrics, ProfilerLevel
 from unified_profiler.errors import ConfigurationError, NativeProfilerError, TraceFormatError
 from unified_profiler.model.assembly import assemble
 from unified_profiler.spi import NativeCapture
-from unified_profiler_mindspore import native
-from unified_profiler_mindspore.device_driver import DeviceDriver
-from unified_profiler_mindspore.normalise import MindSporeNormaliser
-from unified_profiler_mindspore.options import arguments_of_profile, checked
+from unified_profiler_mindspore.read.normalizer import MindSporeNormaliser
+from unified_profiler_mindspore.record import native
+from unified_profiler_mindspore.record.device_driver import DeviceDriver
+from unified_profiler_mindspore.record.options import arguments_of_profile, checked
 
 SAMPLE = Path(__file__).parents[2] / "golden" / "mindspore" / "made_up_ascend_ms"
 BASE_NS = 1_794_785_730_000_000_000

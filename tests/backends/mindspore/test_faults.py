@@ -19,7 +19,7 @@ from mindspore import nn
 
 import unified_profiler as up
 from unified_profiler.model.trace import Trace
-from unified_profiler_mindspore import native
+from unified_profiler_mindspore.record import native
 
 SCHEDULE = up.schedule(wait=1, warmup=1, active=2, repeat=2)
 STEPS = 9
@@ -190,7 +190,7 @@ PROCESSES = {"os.fork", "os.posix_spawn", "subprocess.Popen"}
 sys.addaudithook(lambda event, _: started.append(event) if event in PROCESSES else None)
 import mindspore as ms
 import unified_profiler as up
-from unified_profiler_mindspore import native
+from unified_profiler_mindspore.record import native
 
 taken = native.is_taken()
 with up.Profiler(backend="mindspore"):

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from mindspore import nn, ops
 
-from unified_profiler_mindspore.flops import flops, tensors
-from unified_profiler_mindspore.graph_ir import Graph, Operator
-from unified_profiler_mindspore.graph_places import Launched, Place
-from unified_profiler_mindspore.nodes import parse
+from unified_profiler_mindspore.canonical.flops import flops, tensors
+from unified_profiler_mindspore.canonical.graph_locations import Launched, Place
+from unified_profiler_mindspore.canonical.kernel_names import parse
+from unified_profiler_mindspore.read.graph_ir import Graph, Operator
 
 Events = Callable[..., Any]
 

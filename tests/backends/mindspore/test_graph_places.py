@@ -13,12 +13,12 @@ from mindspore import nn, ops
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.spi import NativeCapture
-from unified_profiler_mindspore import native
-from unified_profiler_mindspore.canonical import lookup
-from unified_profiler_mindspore.graph_ir import Graph, Operator, Shape, read_graph
-from unified_profiler_mindspore.graph_places import Launched, placed
-from unified_profiler_mindspore.nodes import parse
-from unified_profiler_mindspore.normalise import MindSporeNormaliser
+from unified_profiler_mindspore.canonical.assignment import lookup
+from unified_profiler_mindspore.canonical.graph_locations import Launched, placed
+from unified_profiler_mindspore.canonical.kernel_names import parse
+from unified_profiler_mindspore.read.graph_ir import Graph, Operator, Shape, read_graph
+from unified_profiler_mindspore.read.normalizer import MindSporeNormaliser
+from unified_profiler_mindspore.record import native
 
 ROWS = ms.Tensor(np.ones((2, 4), np.float32))
 
@@ -91,7 +91,7 @@ def test_a_graph_that_cannot_be_written_costs_the_graph_only(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_bytes", full)
-        patch.setattr("unified_profiler_mindspore.host_driver.write_note", lambda *_: Path("note"))
+        patch.setattr("unified_profiler_mindspore.record.host_driver.write_note", lambda *_: Path("note"))
         capture = record(lambda: work(ROWS))
     assert [file.suffix for file in capture.files[:-1]] == [".txt", ".txt"]
     assert "could not be written" in caplog.text

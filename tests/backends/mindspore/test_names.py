@@ -4,11 +4,11 @@ import numpy as np
 import onnx.defs
 import pytest
 
-from unified_profiler_mindspore.canonical import lookup
-from unified_profiler_mindspore.lanes import KERNEL_LANE, lanes_of
-from unified_profiler_mindspore.nodes import Cell, Node, parse
-from unified_profiler_mindspore.order import directions, in_spans
-from unified_profiler_mindspore.recording import Span
+from unified_profiler_mindspore.canonical.assignment import lookup
+from unified_profiler_mindspore.canonical.execution_order import directions, in_spans
+from unified_profiler_mindspore.canonical.kernel_names import Cell, Node, parse
+from unified_profiler_mindspore.read.lanes import KERNEL_LANE, lanes_of
+from unified_profiler_mindspore.read.note import Span
 
 
 @pytest.mark.parametrize(

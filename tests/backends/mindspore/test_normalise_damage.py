@@ -9,8 +9,8 @@ import pytest
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.spi import NativeCapture
-from unified_profiler_mindspore.graph_ir import read_graph
-from unified_profiler_mindspore.normalise import MindSporeNormaliser
+from unified_profiler_mindspore.read.graph_ir import read_graph
+from unified_profiler_mindspore.read.normalizer import MindSporeNormaliser
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "mindspore" / "memory_ascend_ms"
 LAUNCHES, SHAPES, MEMORY = "cpu_op_execute_timestamp_0.txt", "cpu_framework_0.txt", "cpu_ms_memory_record_0.txt"

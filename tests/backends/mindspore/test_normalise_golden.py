@@ -17,7 +17,7 @@ import pytest
 import unified_profiler as up
 from unified_profiler.model.assembly import assemble
 from unified_profiler.spi import NativeCapture
-from unified_profiler_mindspore.normalise import MindSporeNormaliser
+from unified_profiler_mindspore.read.normalizer import MindSporeNormaliser
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "mindspore"
 NAMES = ["pynative", "graph", "model_train", "memory"]

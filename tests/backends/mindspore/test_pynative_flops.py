@@ -17,11 +17,11 @@ from mindspore import mint, nn, ops
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.spi import RecordOptions
-from unified_profiler_mindspore import dispatch_observer, native
-from unified_profiler_mindspore.eager_calls import calls_of_launches
-from unified_profiler_mindspore.normalise import MindSporeNormaliser
-from unified_profiler_mindspore.recorder import MindSporeRecorder
-from unified_profiler_mindspore.recording import NAME, OperatorCall
+from unified_profiler_mindspore.read.host.eager_calls import calls_of_launches
+from unified_profiler_mindspore.read.normalizer import MindSporeNormaliser
+from unified_profiler_mindspore.read.note import NAME, OperatorCall
+from unified_profiler_mindspore.record import dispatch_observer, native
+from unified_profiler_mindspore.record.recorder import MindSporeRecorder
 
 Events = Callable[..., Any]
 Work = Callable[[], Any]
@@ -371,7 +371,7 @@ import sys, threading
 from pathlib import Path
 import mindspore, numpy
 from unified_profiler.spi import RecordOptions
-from unified_profiler_mindspore.recorder import MindSporeRecorder
+from unified_profiler_mindspore.record.recorder import MindSporeRecorder
 
 def work():
     recorder = MindSporeRecorder(RecordOptions(with_flops=True), Path(sys.argv[1]))

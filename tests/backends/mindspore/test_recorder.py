@@ -19,9 +19,9 @@ from mindspore.profiler.profiler_interface import ProfilerInterface
 
 from unified_profiler.errors import BackendBusyError, ConfigurationError, NativeProfilerError, UsageError
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_mindspore import native
-from unified_profiler_mindspore.normalise import MindSporeNormaliser
-from unified_profiler_mindspore.recorder import MindSporeRecorder
+from unified_profiler_mindspore.read.normalizer import MindSporeNormaliser
+from unified_profiler_mindspore.record import native
+from unified_profiler_mindspore.record.recorder import MindSporeRecorder
 
 Work = Callable[[], ms.Tensor]
 

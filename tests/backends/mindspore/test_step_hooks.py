@@ -22,8 +22,8 @@ from mindspore.experimental import optim
 from mindspore.train.callback._callback import CallbackManager
 
 from unified_profiler.spi import HookRole, StepHook
-from unified_profiler_mindspore import native
-from unified_profiler_mindspore.step_hooks import STEP_HOOKS
+from unified_profiler_mindspore.record import native
+from unified_profiler_mindspore.steps.hooks import STEP_HOOKS
 
 STEPS = 6
 X = ms.Tensor(np.ones((2, 4), np.float32))
@@ -278,7 +278,7 @@ import sys
 from importlib import import_module
 import mindspore as ms, numpy as np
 from mindspore import nn
-from unified_profiler_mindspore.step_hooks import STEP_HOOKS
+from unified_profiler_mindspore.steps.hooks import STEP_HOOKS
 fires = []
 for hook in STEP_HOOKS:
     hook.install(import_module(hook.module), lambda source, hook=hook: fires.append((hook.signal, source)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from unified_profiler_mindspore.watched_calls import Around, Invoke, Undo, watch
+from unified_profiler_mindspore.record.watched_calls import Around, Invoke, Undo, watch
 
 
 class Base:

@@ -13,8 +13,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # the accelerators that this
 import tensorflow as tf
 
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_tensorflow import recorder
-from unified_profiler_tensorflow.recorder import TensorFlowRecorder
+from unified_profiler_tensorflow.record import recorder
+from unified_profiler_tensorflow.record.recorder import TensorFlowRecorder
 
 Record = Callable[..., NativeCapture]
 

@@ -14,12 +14,12 @@ from tensorflow.python.eager import context
 
 import unified_profiler as up
 from unified_profiler_tensorflow import TensorFlowBackend
-from unified_profiler_tensorflow.allocators import allocated_bytes
+from unified_profiler_tensorflow.record.allocators import allocated_bytes
 
 UNUSED = """
 import tensorflow as tf
 from tensorflow.python.eager import context
-from unified_profiler_tensorflow.allocators import allocated_bytes
+from unified_profiler_tensorflow.record.allocators import allocated_bytes
 assert allocated_bytes() == {}
 found = context.context_safe()
 assert found is None or not found._initialized

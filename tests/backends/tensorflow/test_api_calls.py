@@ -29,8 +29,8 @@ import unified_profiler as up
 from unified_profiler.model.api_names import PublicNames, public_names
 from unified_profiler.recording.api.options import TraceOptions
 from unified_profiler.recording.api.tracer import Tracer
-from unified_profiler_tensorflow.api_surface import TensorFlowSurface
-from unified_profiler_tensorflow.step_hooks import STEP_HOOKS
+from unified_profiler_tensorflow.api.surface import TensorFlowSurface
+from unified_profiler_tensorflow.steps.hooks import STEP_HOOKS
 
 Row = dict[str, Any]
 Work = Callable[[], Any]
@@ -812,7 +812,7 @@ import time
 import tensorflow as tf, tf_keras
 from unified_profiler.recording.api.tracer import Tracer
 from unified_profiler.recording.api.options import TraceOptions
-from unified_profiler_tensorflow.api_surface import TensorFlowSurface
+from unified_profiler_tensorflow.api.surface import TensorFlowSurface
 
 class Doubling(tf_keras.layers.Layer):
     def call(self, inputs):

@@ -18,9 +18,9 @@ from tensorflow.core.framework import op_def_pb2
 from tensorflow.python.client import pywrap_tf_session
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from unified_profiler_tensorflow.canonical import Canonical, layer_scope, lookup
-from unified_profiler_tensorflow.canonical_live import Live
-from unified_profiler_tensorflow.live_objects import LiveObjects
+from unified_profiler_tensorflow.canonical.assignment import Canonical, layer_scope, lookup
+from unified_profiler_tensorflow.canonical.live_names import Live
+from unified_profiler_tensorflow.read.live_objects import LiveObjects
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -28,7 +28,7 @@ else:
     import tomli as tomllib
 
 TABLE: dict[str, Any] = tomllib.loads(
-    (files("unified_profiler_tensorflow") / "canonical_ops.toml").read_text(encoding="utf-8")
+    (files("unified_profiler_tensorflow") / "canonical" / "ops.toml").read_text(encoding="utf-8")
 )
 PSEUDO_OPERATORS = {
     *("x:Optimizer", "x:ZeroGrad", "x:AllReduce", "x:AllGather", "x:ReduceScatter", "x:Broadcast", "x:AllToAll"),

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 import unified_profiler as up
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_tensorflow.normalise import TensorFlowNormaliser
-from unified_profiler_tensorflow.recorder import TensorFlowRecorder
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+from unified_profiler_tensorflow.record.recorder import TensorFlowRecorder
 
 v1 = tf.compat.v1
 

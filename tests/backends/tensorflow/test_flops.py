@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tensorflow.python.framework import ops
 
 from unified_profiler.spi import NativeCapture
-from unified_profiler_tensorflow.flops import flops_of
-from unified_profiler_tensorflow.normalise import TensorFlowNormaliser
+from unified_profiler_tensorflow.canonical.flops import flops_of
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
 
 from .conftest import Net, Record
 

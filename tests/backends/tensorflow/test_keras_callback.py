@@ -180,7 +180,7 @@ from collections import Counter
 {setup}
 import numpy as np, unified_profiler as up
 from unified_profiler.integrations.keras import ProfilerCallback
-from unified_profiler_tensorflow.step_hooks import STEP_HOOKS
+from unified_profiler_tensorflow.steps.hooks import STEP_HOOKS
 fired = Counter()
 def install(hook):
     name = hook.signal if hook.training else hook.signal + " in evaluation"

@@ -16,13 +16,13 @@ import tf_keras
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.spi import NativeCapture
-from unified_profiler_tensorflow import live_graphs
-from unified_profiler_tensorflow.canonical import Canonical, lookup
-from unified_profiler_tensorflow.canonical_live import Live
-from unified_profiler_tensorflow.live_collector import live_objects
-from unified_profiler_tensorflow.live_graphs import graphs_that_ran
-from unified_profiler_tensorflow.live_objects import NAME, TAPE, UNSURE
-from unified_profiler_tensorflow.normalise import TensorFlowNormaliser
+from unified_profiler_tensorflow.canonical.assignment import Canonical, lookup
+from unified_profiler_tensorflow.canonical.live_names import Live
+from unified_profiler_tensorflow.read.live_objects import NAME, TAPE, UNSURE
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+from unified_profiler_tensorflow.record import live_graphs
+from unified_profiler_tensorflow.record.live_collector import live_objects
+from unified_profiler_tensorflow.record.live_graphs import graphs_that_ran
 
 from .conftest import Net, Record
 
@@ -91,7 +91,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
 
 def _recorder(folder: Path, **options: Any) -> Any:
     from unified_profiler.spi import RecordOptions
-    from unified_profiler_tensorflow.recorder import TensorFlowRecorder
+    from unified_profiler_tensorflow.record.recorder import TensorFlowRecorder
 
     recorder = TensorFlowRecorder(RecordOptions(**options), folder)
     recorder.arm()

@@ -13,7 +13,7 @@ from tensorflow.core.framework import step_stats_pb2, types_pb2
 import unified_profiler as up
 from unified_profiler.export.compat.models_layout import write_models_layout
 from unified_profiler.integrations.tensorflow import profiled_session
-from unified_profiler_tensorflow.step_stats_names import dtype_enum
+from unified_profiler_tensorflow.read.run_metadata.names import dtype_enum
 
 v1 = tf.compat.v1
 Node = tuple[str, float, str, int]

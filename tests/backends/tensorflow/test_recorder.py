@@ -14,8 +14,8 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from unified_profiler.errors import BackendBusyError, NativeProfilerError, UsageError
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_tensorflow import xplane_collector
-from unified_profiler_tensorflow.recorder import TensorFlowRecorder
+from unified_profiler_tensorflow.record import xplane_collector
+from unified_profiler_tensorflow.record.recorder import TensorFlowRecorder
 
 profiler = tf.profiler.experimental
 

@@ -30,9 +30,9 @@ from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.nesting import FIRST_LANE
 from unified_profiler.model.schema import EVENT_SCHEMA
-from unified_profiler_tensorflow.run_metadata import read, recognises
-from unified_profiler_tensorflow.step_stats import messages
-from unified_profiler_tensorflow.step_stats_names import dtype_name
+from unified_profiler_tensorflow.read.run_metadata.events import read, recognises
+from unified_profiler_tensorflow.read.run_metadata.messages import messages
+from unified_profiler_tensorflow.read.run_metadata.names import dtype_name
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "run_metadata"
 Row = dict[str, Any]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unified_profiler_tensorflow.step_stats_lanes import lane_number, lay_out
+from unified_profiler_tensorflow.read.run_metadata.lanes import lane_number, lay_out
 
 SPANS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20), st.booleans()), max_size=40)
 

@@ -128,7 +128,7 @@ def test_level_0_leaves_the_session_alone_but_for_the_name(session: Any) -> None
 
 
 def test_the_backend_finds_the_name_in_what_it_records(session: Any) -> None:
-    from unified_profiler_tensorflow.session_collector import GRAPH_NAME
+    from unified_profiler_tensorflow.record.session_collector import GRAPH_NAME
 
     profiled_session(session, profiler(), graph="counter")
     assert getattr(session.graph, GRAPH_NAME) == "counter"

@@ -19,8 +19,8 @@ from tensorflow.python.client.session import BaseSession
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_tensorflow import session_collector
-from unified_profiler_tensorflow.recorder import TensorFlowRecorder
+from unified_profiler_tensorflow.record import session_collector
+from unified_profiler_tensorflow.record.recorder import TensorFlowRecorder
 
 v1 = tf.compat.v1
 
@@ -441,7 +441,7 @@ tf.compat.v1.disable_eager_execution()
 import tf_keras
 from tf_keras.src.backend import GraphExecutionFunction
 from unified_profiler.spi import RecordOptions
-from unified_profiler_tensorflow.recorder import TensorFlowRecorder
+from unified_profiler_tensorflow.record.recorder import TensorFlowRecorder
 
 before = GraphExecutionFunction.__call__
 full = tf.compat.v1.RunOptions(trace_level=tf.compat.v1.RunOptions.FULL_TRACE)

@@ -18,8 +18,8 @@ import tensorflow as tf
 
 from unified_profiler.launch.detector import Detector, Signal
 from unified_profiler.spi import HookRole, StepHook
-from unified_profiler_tensorflow.step_hooks import STEP_HOOKS
-from unified_profiler_tensorflow.step_hooks_functions import OPTIMIZERS
+from unified_profiler_tensorflow.steps.functions import OPTIMIZERS
+from unified_profiler_tensorflow.steps.hooks import STEP_HOOKS
 
 STEPS = 6
 X, Y = np.ones((STEPS * 2, 4), "float32"), np.zeros((STEPS * 2, 1), "float32")

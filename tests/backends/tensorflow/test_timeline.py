@@ -14,7 +14,8 @@ from tensorflow.python.client.timeline import Timeline
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.schema import EVENT_SCHEMA
-from unified_profiler_tensorflow import run_metadata, timeline
+from unified_profiler_tensorflow.read.run_metadata import events as run_metadata
+from unified_profiler_tensorflow.read.run_metadata import timeline
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "run_metadata"
 DRAWN = GOLDEN / "multiply_timeline.json"

@@ -20,7 +20,7 @@ import unified_profiler as up
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.schema import EVENT_SCHEMA
 from unified_profiler.spi import NativeCapture
-from unified_profiler_tensorflow.normalise import TensorFlowNormaliser
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "xplane"
 EAGER, LOOP = GOLDEN / "eager.xplane.pb", GOLDEN / "loop.xplane.pb"

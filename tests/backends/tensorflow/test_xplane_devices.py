@@ -10,7 +10,7 @@ import pytest
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from unified_profiler.spi import NativeCapture
-from unified_profiler_tensorflow.normalise import TensorFlowNormaliser
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
 
 START = 1_700_000_000_000_000_000
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.nesting import find_nesting
 from unified_profiler.spi import NativeCapture
-from unified_profiler_tensorflow.normalise import TensorFlowNormaliser
-from unified_profiler_tensorflow.xplane_ends import Ends
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+from unified_profiler_tensorflow.read.xplane.ends import Ends
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "xplane"
 Row = tuple[str, int, int, int, int]

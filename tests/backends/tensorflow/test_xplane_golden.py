@@ -13,8 +13,8 @@ import pytest
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.schema import EVENT_SCHEMA
 from unified_profiler.spi import NativeCapture
-from unified_profiler_tensorflow.normalise import TensorFlowNormaliser
-from unified_profiler_tensorflow.xplane_left_out import LEFT_OUT
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+from unified_profiler_tensorflow.read.xplane.left_out import LEFT_OUT
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "xplane"
 FILES = sorted(file.name.removesuffix(".xplane.pb") for file in GOLDEN.glob("*.xplane.pb"))

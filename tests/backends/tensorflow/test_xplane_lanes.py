@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.nesting import FIRST_LANE, find_nesting
 from unified_profiler.spi import NativeCapture
-from unified_profiler_tensorflow.normalise import TensorFlowNormaliser
-from unified_profiler_tensorflow.xplane import Line, columns_of
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+from unified_profiler_tensorflow.read.xplane.planes import Line, columns_of
 
 Record = Callable[..., NativeCapture]
 

@@ -21,8 +21,8 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 from unified_profiler.model.alignment import CLOCK_SLACK_NS
 from unified_profiler.model.assembly import assemble
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_tensorflow.normalise import TensorFlowNormaliser
-from unified_profiler_tensorflow.recorder import TensorFlowRecorder
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+from unified_profiler_tensorflow.record.recorder import TensorFlowRecorder
 
 MODES: dict[str, dict[str, Any]] = {
     "default": {},

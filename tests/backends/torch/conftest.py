@@ -11,8 +11,8 @@ from torch import nn
 
 from unified_profiler.model.assembly import assemble
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_torch.normalise import KinetoNormaliser
-from unified_profiler_torch.recorder import TorchRecorder
+from unified_profiler_torch.read.normalizer import KinetoNormaliser
+from unified_profiler_torch.record.recorder import TorchRecorder
 
 Record = Callable[..., NativeCapture]
 

@@ -12,7 +12,7 @@ import torch
 import unified_profiler as up
 from unified_profiler.testing import recorded_calls
 from unified_profiler_torch import TorchBackend
-from unified_profiler_torch.allocators import allocated_bytes
+from unified_profiler_torch.record.allocators import allocated_bytes
 
 
 def statistics(device: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from unified_profiler_torch.canonical_table import forms_of, lookup
+from unified_profiler_torch.canonical.table import forms_of, lookup
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -24,7 +24,7 @@ else:
 
 Events = Callable[..., pa.Table]
 TABLE: dict[str, Any] = tomllib.loads(
-    (files("unified_profiler_torch") / "canonical_ops.toml").read_text(encoding="utf-8")
+    (files("unified_profiler_torch") / "canonical" / "ops.toml").read_text(encoding="utf-8")
 )
 SECTIONS = ["optimizer", "composite", "node", "kernel"]
 PSEUDO_OPERATORS = {

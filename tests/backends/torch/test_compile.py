@@ -70,7 +70,7 @@ def test_the_summary_has_the_share_of_compiling(recompiled: Profiler) -> None:
 
 
 def test_a_users_region_named_as_a_phase_of_the_compiler_stays_a_region(record: Any) -> None:
-    from unified_profiler_torch.normalise import KinetoNormaliser
+    from unified_profiler_torch.read.normalizer import KinetoNormaliser
 
     def work() -> None:
         with torch.profiler.record_function("dynamo"):

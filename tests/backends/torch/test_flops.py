@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from unified_profiler_torch.flops import flops_of
+from unified_profiler_torch.canonical.flops import flops_of
 
 Events = Callable[..., pa.Table]
 ELEMENTWISE = {"aten::mul", "aten::add"}

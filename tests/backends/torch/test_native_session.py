@@ -296,7 +296,7 @@ def test_two_threads_that_call_step_go_on_training(tmp_path: Path) -> None:
 DISCARDED = """
 from pathlib import Path
 from unified_profiler.spi import RecordOptions
-from unified_profiler_torch.recorder import TorchRecorder
+from unified_profiler_torch.record.recorder import TorchRecorder
 
 def verbs(*names):
     recorder = TorchRecorder(RecordOptions(keep_native=True), Path("."))

@@ -19,7 +19,7 @@ from torch import nn
 
 import unified_profiler as up
 from unified_profiler.model.schema import EVENT_SCHEMA
-from unified_profiler_torch.normalise import KinetoNormaliser
+from unified_profiler_torch.read.normalizer import KinetoNormaliser
 
 Events = Callable[..., pa.Table]
 
@@ -209,7 +209,7 @@ def test_normalising_needs_no_torch(record: Any) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from unified_profiler.spi import NativeCapture\n"
-        "from unified_profiler_torch.normalise import KinetoNormaliser\n"
+        "from unified_profiler_torch.read.normalizer import KinetoNormaliser\n"
         "table = KinetoNormaliser().normalise(NativeCapture(backend='torch', files=(Path(sys.argv[1]),)))\n"
         "assert len(table) and 'torch' not in sys.modules"
     )

@@ -14,7 +14,7 @@ import pytest
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.spi import NativeCapture
-from unified_profiler_torch.normalise import KinetoNormaliser
+from unified_profiler_torch.read.normalizer import KinetoNormaliser
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kineto" / "mi250_train.json.gz"
 ADD = {
@@ -140,7 +140,7 @@ def test_the_layout_of_the_file_does_not_matter(normalise: Normalise) -> None:
 def test_many_blocks_give_what_one_gives(normalise: Normalise, monkeypatch: pytest.MonkeyPatch) -> None:
     text = gzip.decompress(GOLDEN.read_bytes())
     whole = normalise(text)
-    monkeypatch.setattr("unified_profiler_torch.kineto._BLOCK", 1000)
+    monkeypatch.setattr("unified_profiler_torch.read.kineto._BLOCK", 1000)
     assert normalise(text).to_pylist() == whole.to_pylist()
 
 
@@ -227,7 +227,7 @@ def test_an_event_that_is_no_object_is_named_by_its_place(event: Any, normalise:
 def test_an_event_in_a_later_block_is_counted_from_the_first_of_the_block(
     normalise: Normalise, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unified_profiler_torch.kineto._BLOCK", 1)
+    monkeypatch.setattr("unified_profiler_torch.read.kineto._BLOCK", 1)
     events = ",\n  ".join("{\n    " + json.dumps(ADD | change)[1:-1] + "\n  }" for change in [{}, {}, {"ts": "x"}])
     with pytest.raises(TraceFormatError, match="counted from event 2"):
         normalise(('{"schemaVersion": 1,\n  "traceEvents": [\n  ' + events + "\n  ]}").encode())

@@ -14,8 +14,8 @@ import pytest
 
 from unified_profiler.model.assembly import assemble
 from unified_profiler.spi import NativeCapture
-from unified_profiler_torch.args import LEFT_OUT
-from unified_profiler_torch.normalise import KinetoNormaliser
+from unified_profiler_torch.read.args import LEFT_OUT
+from unified_profiler_torch.read.normalizer import KinetoNormaliser
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kineto"
 FILES = sorted(file.name for file in GOLDEN.glob("*.json.gz"))

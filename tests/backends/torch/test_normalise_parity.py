@@ -13,7 +13,7 @@ import torch
 
 from unified_profiler.model.assembly import assemble
 from unified_profiler.spi import NativeCapture
-from unified_profiler_torch.normalise import KinetoNormaliser
+from unified_profiler_torch.read.normalizer import KinetoNormaliser
 
 NOT_IN_TORCH = {"Iteration Start: PyTorch Profiler", "Record Window End"}
 

@@ -11,8 +11,8 @@ import torch.autograd.profiler as autograd_profiler
 
 from unified_profiler.errors import BackendBusyError, NativeProfilerError, UsageError
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_torch.normalise import KinetoNormaliser
-from unified_profiler_torch.recorder import TorchRecorder
+from unified_profiler_torch.read.normalizer import KinetoNormaliser
+from unified_profiler_torch.record.recorder import TorchRecorder
 
 
 def work() -> None:

@@ -257,7 +257,7 @@ def test_a_script_that_is_terminated_in_the_import_of_the_framework(launch: Laun
     text = (
         "import os, signal, sys, threading, time\n"
         "def terminate():\n"
-        "    while 'unified_profiler_torch.recorder' not in sys.modules: time.sleep(0.001)\n"
+        "    while 'unified_profiler_torch.record.recorder' not in sys.modules: time.sleep(0.001)\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "threading.Thread(target=terminate, daemon=True).start()\n"
         "import torch\n"

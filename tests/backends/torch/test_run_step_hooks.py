@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 from unified_profiler.spi import StepHook
-from unified_profiler_torch.step_hooks import STEP_HOOKS
+from unified_profiler_torch.steps.hooks import STEP_HOOKS
 
 STEPS = 6
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from unified_profiler import Profiler, read
-from unified_profiler_torch.args import script_path
+from unified_profiler_torch.read.args import script_path
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.jit as a whole
 

@@ -15,7 +15,7 @@ from unified_profiler.model.assembly import assemble
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.trace import Trace
 from unified_profiler.spi import NativeCapture
-from unified_profiler_torch.normalise import KinetoNormaliser
+from unified_profiler_torch.read.normalizer import KinetoNormaliser
 
 torch = pytest.importorskip("torch")
 

@@ -1,0 +1,3 @@
+"""Drives MindSpore's native profiler."""
+
+from __future__ import annotations

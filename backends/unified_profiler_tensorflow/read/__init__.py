@@ -1,0 +1,3 @@
+"""Converts XPlane files, RunMetadata and timelines to events, without importing TensorFlow."""
+
+from __future__ import annotations

@@ -1,0 +1,44 @@
+"""What the name and the type of a node tell, read by what was alive when it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from unified_profiler.model.foreign_values import whole
+from unified_profiler_tensorflow.canonical import assignment, flops
+from unified_profiler_tensorflow.canonical.live_names import NOTHING, Live
+from unified_profiler_tensorflow.canonical.path import name_in_graph
+from unified_profiler_tensorflow.read.live_objects import Details, LiveObjects
+
+
+@dataclass(frozen=True)
+class NodeReader:
+    """Reads nodes of one capture."""
+
+    live: Live = NOTHING
+    details: Mapping[str, Sequence[Details]] = field(default_factory=lambda: MappingProxyType({}))
+    counts_flops: bool = True
+
+    @classmethod
+    def of(cls, objects: LiveObjects) -> NodeReader:
+        """Make it from what the recorder noted."""
+        return cls(Live.of(objects), objects.nodes, objects.flops)
+
+    def canonical(self, node: str | None, op_type: str) -> assignment.Canonical:
+        """Return operator, origin and direction."""
+        return assignment.lookup(node, op_type, self.live)
+
+    def module(self, node: str | None) -> str | None:
+        """Return the scope of the layer or the loss."""
+        return None if node is None else assignment.layer_scope(node, self.live)
+
+    def flops(
+        self, node: str | None, op_type: str, shapes: str | None, types: str | None, outputs: str | None = None
+    ) -> int | None:
+        """Return the floating-point operations; None where they are not known or nobody asked for them."""
+        if not self.counts_flops or shapes is None:
+            return None
+        details = self.details.get(name_in_graph(node or ""), ())
+        return whole(flops.flops_of(op_type, shapes, types, outputs=outputs, details=details))

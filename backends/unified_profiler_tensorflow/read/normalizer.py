@@ -1,0 +1,157 @@
+"""TensorFlowNormaliser: XPlane files, RunMetadata and timelines, of this program or any other, as events of the schema.
+
+Works without TensorFlow. What is left out of XPlane files is in `xplane_left_out`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.foreign import read_bytes, reading
+from unified_profiler.model.schema import EventTable, empty_table
+from unified_profiler.spi import NativeCapture
+from unified_profiler_tensorflow.read.live_objects import read_note
+from unified_profiler_tensorflow.read.node_reader import NodeReader
+from unified_profiler_tensorflow.read.run_metadata import events as run_metadata
+from unified_profiler_tensorflow.read.run_metadata import timeline
+from unified_profiler_tensorflow.read.xplane.files import INDEX_NAME, SUFFIX, newest_run, profiles_in, sessions_in
+from unified_profiler_tensorflow.read.xplane.planes import looks_like_xplane
+from unified_profiler_tensorflow.read.xplane.sessions import SessionRun, input_shapes, with_flops, with_shapes
+from unified_profiler_tensorflow.read.xplane.table import read_xplane
+
+
+class TensorFlowNormaliser:
+    """Turns what TensorFlow's profilers leave into events."""
+
+    def recognises(self, path: Path) -> bool:
+        """Say whether this is an XPlane file, a RunMetadata, a timeline, or a directory of profiles."""
+        with suppress(OSError):  # a directory that may not be looked into
+            if path.is_dir():
+                return bool(sessions_in(path)) or next(profiles_in(path), None) is not None
+            return path.is_file() and (_is_xplane(path) or run_metadata.recognises(path) or timeline.recognises(path))
+        return False
+
+    def normalise(self, capture: NativeCapture) -> EventTable:
+        """Return all events of the capture; what is said about it as a whole is the schema metadata `native`.
+
+        A capture without files is that of a program which built graphs and ran none of them: no events.
+
+        Raises:
+            TraceFormatError: A file is damaged, empty or of another kind.
+        """
+        with reading(", ".join(map(str, capture.files)), expected="what TensorFlow's profilers leave"):
+            return self._normalised(capture)
+
+    def _normalised(self, capture: NativeCapture) -> EventTable:
+        sources = _Sources.of(capture.files)
+        entries = [_entry(file, capture) for file in sources.sessions]
+        reader = NodeReader.of(read_note((*sources.profiles, *sources.sessions)))
+        sessions = [
+            run_metadata.read(file, entry, reader) for file, entry in zip(sources.sessions, entries, strict=True)
+        ]
+        timelines = [timeline.read(file) for file in sources.timelines]
+        runs = [run for run in map(SessionRun.of, sessions, entries) if run]
+        profiles = [
+            read_xplane(file, capture, file_number=number, sessions=runs, reader=reader)
+            for number, file in enumerate(sources.profiles)
+        ]
+        native = {
+            "framework_version": capture.framework_version,
+            "xplane": [said for _, said in profiles],
+            "run_metadata": [_said(table) for table in sessions],
+            "timeline": [_said(table) for table in timelines],
+            "files": sources.taken,
+            "other_runs": sources.other_runs,
+            "problems": capture.details.get("problems"),
+        }
+        if sessions:
+            shapes = {node: shape for table, _ in profiles for node, shape in input_shapes(table).items()}
+            sessions = [with_flops(with_shapes(table, shapes), reader) for table in sessions]
+        events = _join([*(table for table, _ in profiles), *sessions, *timelines])
+        said = msgspec.json.encode({name: value for name, value in native.items() if value})
+        return events.replace_schema_metadata({b"native": said})
+
+
+@dataclass
+class _Sources:
+    """The files of a capture by their sorts."""
+
+    profiles: list[Path] = field(default_factory=list)
+    sessions: list[Path] = field(default_factory=list)
+    timelines: list[Path] = field(default_factory=list)
+    taken: list[str] = field(default_factory=list)
+    """The files that were taken out of a directory, by their paths in it."""
+    other_runs: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, files: Sequence[Path]) -> _Sources:
+        """Sort them.
+
+        Raises:
+            TraceFormatError: A directory has none.
+        """
+        sources = cls()
+        for file in files:
+            sources._add(file)
+        if files and not (sources.profiles or sources.sessions or sources.timelines):
+            found = [str(file) for file in files]
+            msg = f"There is nothing of TensorFlow's in {found}: expected `*{SUFFIX}` files or RunMetadata."
+            raise TraceFormatError(msg)
+        return sources
+
+    def _add(self, path: Path) -> None:
+        if path.is_dir():
+            self._add_directory(path)
+        elif _is_xplane(path):
+            self.profiles.append(path)
+        elif run_metadata.recognises(path) or (path.suffix == ".pb" and (path.parent / INDEX_NAME).exists()):
+            self.sessions.append(path)
+        elif path.suffix == ".json":
+            self.timelines.append(path)
+        else:
+            self.profiles.append(path)  # whatever it is, the reader of XPlane files says what is wrong with it
+
+    def _add_directory(self, path: Path) -> None:
+        newest, sessions = list(profiles_in(path)), sessions_in(path)
+        if newest:
+            newest, self.other_runs = newest_run(newest)
+        self.profiles += newest
+        self.sessions += sessions
+        self.taken += [file.relative_to(path).as_posix() for file in (*newest, *sessions)]
+
+
+def _is_xplane(path: Path) -> bool:
+    return path.name.endswith(SUFFIX) or looks_like_xplane(path)
+
+
+def _entry(file: Path, capture: NativeCapture) -> Mapping[str, Any] | None:
+    """Return what our recorder knows about a run of a session."""
+    known = capture.details.get("runs", {}).get(file.name)
+    if known is not None:
+        return dict(known)
+    try:
+        with reading(file.parent / INDEX_NAME):
+            index = msgspec.json.decode(read_bytes(file.parent / INDEX_NAME), type=list[dict[str, Any]])
+    except TraceFormatError:  # the runs are worth having without
+        return None
+    return next((entry for entry in index if entry.get("file") == file.name), None)
+
+
+def _said(table: EventTable) -> dict[str, Any]:
+    said: dict[str, Any] = msgspec.json.decode((table.schema.metadata or {}).get(b"native", b"{}"))
+    return said
+
+
+def _join(tables: list[EventTable]) -> EventTable:
+    plain = [table.replace_schema_metadata(None) for table in tables]
+    if len(plain) < 2:
+        return plain[0] if plain else empty_table()
+    return pa.concat_tables(plain).unify_dictionaries().combine_chunks()

@@ -1,0 +1,47 @@
+"""The StepStats of recorded runs of sessions as the text that TensorFlow itself prints. Works without TensorFlow."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from google.protobuf import text_format
+
+from unified_profiler.model.foreign import inside, read_bytes, reading
+from unified_profiler.spi import StepStatistics
+from unified_profiler_tensorflow.read.run_metadata.messages import load
+from unified_profiler_tensorflow.read.xplane.files import INDEX_NAME, RUN_METADATA
+
+
+class _Entry(msgspec.Struct):
+    """What the index tells about a run."""
+
+    file: str
+    graph: str | None = None
+    step: int | None = None
+
+
+def step_statistics(folder: Path) -> tuple[StepStatistics, ...]:
+    """Return the statistics of the runs that a recorder left in its work directory, in the order of their ends.
+
+    Raises:
+        TraceFormatError: The index of the runs is damaged or lost.
+    """
+    runs = folder / RUN_METADATA
+    if not runs.is_dir():
+        return ()
+    index = inside(folder, runs / INDEX_NAME)
+    with reading(index, expected="the index of the runs of sessions"):
+        entries = msgspec.json.decode(read_bytes(index), type=list[_Entry])
+    return tuple(
+        StepStatistics(step=entry.step, graph=entry.graph, text=partial(_text, folder, runs / entry.file))
+        for entry in entries
+    )
+
+
+def _text(folder: Path, file: Path) -> str:
+    """Return the text of a run's StepStats, as `str` of TensorFlow's own message gives it."""
+    with reading(file, expected="TensorFlow's RunMetadata"):
+        text: str = text_format.MessageToString(load(inside(folder, file)).step_stats)
+    return text

@@ -1,0 +1,3 @@
+"""Reads XPlane files (`*.xplane.pb`)."""
+
+from __future__ import annotations

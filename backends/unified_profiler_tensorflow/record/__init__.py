@@ -1,0 +1,3 @@
+"""Drives TensorFlow's native profiler."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Maps native operators to canonical ones, and counts FLOPs, without importing PyTorch."""
+
+from __future__ import annotations

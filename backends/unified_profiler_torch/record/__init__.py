@@ -1,0 +1,3 @@
+"""Drives PyTorch's native profiler."""
+
+from __future__ import annotations
