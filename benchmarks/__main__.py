@@ -20,7 +20,7 @@ ALL = (
     "idling",
     "recording",
     "sampling",
-    "normalising",
+    "normalizing",
     "pausing",
     "soaking",
     "reporting",

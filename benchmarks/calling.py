@@ -1,6 +1,6 @@
 """What tracing adds to one call of a framework's API, beside other tracers.
 
-Every figure is the median difference of neighbours: a short loop of calls with tracing, and the same without, in turn.
+Every figure is the median difference of neighbors: a short loop of calls with tracing, and the same without, in turn.
 Each framework is measured in a process of its own.
 """
 

@@ -75,7 +75,7 @@ def interleaved(first: Callable[[], float], second: Callable[[], float], *, roun
 def off_against_none(step: Callable[[], object], *, steps: int) -> float:
     """Return what a step takes with a Profiler at level 0, relative to one without any.
 
-    The two take turns and each is set against its neighbour: so a step of 4 ms comes out equal to itself within 0.2 %
+    The two take turns and each is set against its neighbor: so a step of 4 ms comes out equal to itself within 0.2 %
     on a shared machine, where the medians of whole loops differ by 1 %.
     """
     profiler = up.Profiler(level=0)

@@ -1,4 +1,4 @@
-"""TensorFlow: a training by v1 sessions with and without the Profiler, and what normalising an XPlane costs."""
+"""TensorFlow: a training by v1 sessions with and without the Profiler, and what normalizing an XPlane costs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 import unified_profiler as up
 from benchmarks.figures import NOBODY, Figure, interleaved, off_against_none, seconds
 from unified_profiler.spi import NativeCapture
-from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormalizer
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -30,7 +30,7 @@ EAGER_STEPS = 400
 
 def measure() -> list[Figure]:
     """Measure everything, in one process."""
-    return [*sessions(), normalising()]
+    return [*sessions(), normalizing()]
 
 
 def sessions() -> list[Figure]:
@@ -66,7 +66,7 @@ def sessions() -> list[Figure]:
     ]
 
 
-def normalising() -> Figure:
+def normalizing() -> Figure:
     """Measure the cost of one event of an XPlane file, from the file to the table."""
     with tempfile.TemporaryDirectory() as folder:
         tf.profiler.experimental.start(folder)
@@ -74,8 +74,8 @@ def normalising() -> Figure:
         tf.profiler.experimental.stop()
         (path,) = Path(folder).rglob("*.xplane.pb")
         capture = NativeCapture(backend="tensorflow", files=(path,))
-        events = len(TensorFlowNormaliser().normalise(capture))
-        best = min(seconds(lambda: TensorFlowNormaliser().normalise(capture)) for _ in range(3))
+        events = len(TensorFlowNormalizer().normalize(capture))
+        best = min(seconds(lambda: TensorFlowNormalizer().normalize(capture)) for _ in range(3))
     cost = best / events * 1e6
     return Figure(name="XPlane: cost of an event", value=cost, unit="µs", at_most=5, note=f"{events} events")
 

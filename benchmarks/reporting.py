@@ -13,7 +13,7 @@ import unified_profiler as up
 from benchmarks.figures import Figure, seconds
 
 STEPS = 200
-"""Steps of 50 small layers, forward and backward, as in `normalising`: more than 400 000 events."""
+"""Steps of 50 small layers, forward and backward, as in `normalizing`: more than 400 000 events."""
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 

@@ -18,7 +18,7 @@ BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 COLUMNS = ("module", "figure", "value", "unit", "against", "bound", "", "note")
 WIDTH = 180
 """Of the table where it goes into a file."""
-COLOURS = {"holds": "green", "BROKEN": "red", "FAILED": "red"}
+COLORS = {"holds": "green", "BROKEN": "red", "FAILED": "red"}
 
 
 def show(groups: Sequence[Group]) -> None:
@@ -29,7 +29,7 @@ def show(groups: Sequence[Group]) -> None:
     for group in groups:
         table.add_section()
         for *cells, verdict, note in _rows(group):
-            table.add_row(*cells, f"[{COLOURS.get(verdict, 'default')}]{verdict}[/]", note)
+            table.add_row(*cells, f"[{COLORS.get(verdict, 'default')}]{verdict}[/]", note)
     Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
 
 
@@ -54,7 +54,7 @@ def write_page(groups: Sequence[Group], machine: Machine, page: Path) -> None:
 def markdown(groups: Sequence[Group], machine: Machine) -> str:
     """Return the machine, what came of the run in a sentence, and the table."""
     header = [_line(COLUMNS), _line(["---", "---", "--:", "---", "---", "--:", "---", "---"])]
-    rows = [_line(_emphasised(row)) for group in groups for row in _rows(group)]
+    rows = [_line(_emphasized(row)) for group in groups for row in _rows(group)]
     return "\n".join([*_facts(machine), "", _outcome(groups), "", *header, *rows, ""])
 
 
@@ -73,7 +73,7 @@ def _cells(figure: Figure) -> tuple[str, ...]:
     return figure.name, value, figure.unit, figure.against, figure.bound, figure.verdict, figure.note
 
 
-def _emphasised(row: Sequence[str]) -> list[str]:
+def _emphasized(row: Sequence[str]) -> list[str]:
     return [f"**{cell}**" if cell in {"BROKEN", "FAILED"} else cell for cell in row]
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from unified_profiler.process_wide import default_profiler
     from unified_profiler.profiler import Profiler
     from unified_profiler.readers import read
-    from unified_profiler.report import Summary, summarise
+    from unified_profiler.report import Summary, summarize
     from unified_profiler.tracing import log_api_calls, trace_api
 
 _HOMES = {
@@ -59,7 +59,7 @@ _HOMES = {
     "rank_table": "analysis",
     "read": "readers",
     "step_breakdown": "analysis",
-    "summarise": "report",
+    "summarize": "report",
     "trace_api": "tracing",
     "with_op_map": "analysis",
     "write": "export.writing",
@@ -95,7 +95,7 @@ __all__ = [
     "read",
     "schedule",
     "step_breakdown",
-    "summarise",
+    "summarize",
     "trace_api",
     "with_op_map",
     "write",

@@ -54,7 +54,7 @@ class ApiOptions(BaseModel):
     exclude: tuple[str, ...] = ()
     arguments: bool = True
     """Whether to keep a short text of the arguments."""
-    synchronise: bool = False
+    synchronize: bool = False
     """Whether a call ends only when the work that it queued is done."""
 
     @field_validator("include", "exclude", mode="before")

@@ -60,7 +60,7 @@ class Profiler:
         with_flops: Count floating-point operations.
         with_modules: Record calls of modules (layers, Cells), so that operators carry the path of theirs.
         api: Record calls of the frameworks' public API: True, or a mapping with any of the options of `trace_api`
-            (`inside`, `include`, `exclude`, `arguments`, `synchronise`).
+            (`inside`, `include`, `exclude`, `arguments`, `synchronize`).
         operators: False leaves the native profilers off: steps, regions, and what `api` and `with_modules` ask for.
         hardware_hz: How often a second CPU, memory, traffic of disks and network, and GPUs are read while recording;
             10 if not given, 0 for never.

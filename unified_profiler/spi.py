@@ -59,9 +59,9 @@ class NativeCapture:
     """When recording began and ended, by the facade's clock; None for a capture made elsewhere."""
     stop_ns: int | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else this backend's normaliser needs, as plain data: texts, numbers, None, lists, and dicts by texts.
+    """Whatever else this backend's normalizer needs, as plain data: texts, numbers, None, lists, and dicts by texts.
 
-    It may be written down as JSON and read by a normaliser in another process.
+    It may be written down as JSON and read by a normalizer in another process.
     """
 
 
@@ -98,14 +98,14 @@ class Recorder(Protocol):
         ...
 
 
-class Normaliser(Protocol):
+class Normalizer(Protocol):
     """Turns a native capture into events."""
 
-    def recognises(self, path: Path) -> bool:
+    def recognizes(self, path: Path) -> bool:
         """Say whether this file or directory looks like a native capture of this backend. Cheap, never raises."""
         ...
 
-    def normalise(self, capture: NativeCapture) -> EventTable:
+    def normalize(self, capture: NativeCapture) -> EventTable:
         """Return all events of the capture in the schema, nested or not.
 
         It may be another process than that of the recorder, even on another machine: what is of interest about that
@@ -235,7 +235,7 @@ class ApiSurface(Protocol):
         """Return all modules below a module and their paths in it, as `encoder.layers.0`."""
         ...
 
-    def synchronise(self) -> None:
+    def synchronize(self) -> None:
         """Wait until all work is done that calls have only queued."""
         ...
 
@@ -262,8 +262,8 @@ class Backend(Protocol):
         """Make the recorder of one cycle; it writes only below `workdir`, which exists and is empty."""
         ...
 
-    def normaliser(self) -> Normaliser:
-        """Make the normaliser of this backend's captures."""
+    def normalizer(self) -> Normalizer:
+        """Make the normalizer of this backend's captures."""
         ...
 
     def step_hooks(self) -> tuple[StepHook, ...]:
@@ -292,7 +292,7 @@ class TellsMemory(Protocol):
         """Return the bytes that the framework's allocators have given out, by device: `{"cuda:0": 1024}`.
 
         Called several times a second, on a thread of the profiler's, while something is recorded and the framework is
-        imported. It must be cheap, must not initialise a device that the program has not used, must not wait for
+        imported. It must be cheap, must not initialize a device that the program has not used, must not wait for
         work, and should keep off the framework's public functions, whose calls may be being traced.
         """
         ...

@@ -21,7 +21,7 @@ def trace_api(
     include: str | Sequence[str] = (),
     exclude: str | Sequence[str] = (),
     arguments: bool = True,
-    synchronise: bool = False,
+    synchronize: bool = False,
     with_modules: bool | None = None,
     backend: str | Sequence[str] | None = None,
     output_dir: str | os.PathLike[str] | None = None,
@@ -38,7 +38,7 @@ def trace_api(
         include: Patterns of names to record, such as `torch.nn.functional.*`; all if not given.
         exclude: Patterns of names not to record.
         arguments: Whether to keep a short text of the arguments, `Tensor[4,16] float32 cpu`; never the values.
-        synchronise: Whether to wait, at the end of a call, for the work that it queued.
+        synchronize: Whether to wait, at the end of a call, for the work that it queued.
         with_modules: Whether to record calls of modules (layers, Cells) with their paths in the model.
         backend: "auto" (every imported framework), or one or several names.
         output_dir: Where the run is written; without it the calls stay in memory.
@@ -53,7 +53,7 @@ def trace_api(
             "include": include,
             "exclude": exclude,
             "arguments": arguments,
-            "synchronise": synchronise,
+            "synchronize": synchronize,
         },
         operators=False,
         hardware_hz=0,

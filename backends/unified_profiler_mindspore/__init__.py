@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unified_profiler.spi import ApiSurface, Capability, Normaliser, Recorder, RecordOptions, StepHook
+from unified_profiler.spi import ApiSurface, Capability, Normalizer, Recorder, RecordOptions, StepHook
 
 if TYPE_CHECKING:
     from unified_profiler.spi import Backend
@@ -29,11 +29,11 @@ class MindSporeBackend:
 
         return MindSporeRecorder(options, workdir)
 
-    def normaliser(self) -> Normaliser:
-        """Make the normaliser of MindSpore's captures."""
-        from unified_profiler_mindspore.read.normalizer import MindSporeNormaliser
+    def normalizer(self) -> Normalizer:
+        """Make the normalizer of MindSpore's captures."""
+        from unified_profiler_mindspore.read.normalizer import MindSporeNormalizer
 
-        return MindSporeNormaliser()
+        return MindSporeNormalizer()
 
     def step_hooks(self) -> tuple[StepHook, ...]:
         """Return the places in MindSpore that tell the end of a step."""

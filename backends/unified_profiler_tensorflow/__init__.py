@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from unified_profiler.spi import (
     ApiSurface,
     Capability,
-    Normaliser,
+    Normalizer,
     Recorder,
     RecordOptions,
     StepHook,
@@ -37,11 +37,11 @@ class TensorFlowBackend:
 
         return TensorFlowRecorder(options, workdir)
 
-    def normaliser(self) -> Normaliser:
-        """Make the normaliser of TensorFlow's captures."""
-        from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+    def normalizer(self) -> Normalizer:
+        """Make the normalizer of TensorFlow's captures."""
+        from unified_profiler_tensorflow.read.normalizer import TensorFlowNormalizer
 
-        return TensorFlowNormaliser()
+        return TensorFlowNormalizer()
 
     def step_hooks(self) -> tuple[StepHook, ...]:
         """Return the places in TensorFlow that tell the end of a step."""

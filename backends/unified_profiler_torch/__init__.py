@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unified_profiler.spi import ApiSurface, Capability, Normaliser, Recorder, RecordOptions, StepHook
+from unified_profiler.spi import ApiSurface, Capability, Normalizer, Recorder, RecordOptions, StepHook
 
 if TYPE_CHECKING:
     from unified_profiler.spi import Backend
@@ -27,11 +27,11 @@ class TorchBackend:
 
         return TorchRecorder(options, workdir)
 
-    def normaliser(self) -> Normaliser:
-        """Make the normaliser of Kineto traces."""
-        from unified_profiler_torch.read.normalizer import KinetoNormaliser
+    def normalizer(self) -> Normalizer:
+        """Make the normalizer of Kineto traces."""
+        from unified_profiler_torch.read.normalizer import KinetoNormalizer
 
-        return KinetoNormaliser()
+        return KinetoNormalizer()
 
     def step_hooks(self) -> tuple[StepHook, ...]:
         """Return the places in torch that tell the end of a step."""

@@ -17,7 +17,7 @@ class ResidualNetwork(nn.Cell):  # type: ignore[misc]  # mindspore is not typed 
         """Make the layers."""
         super().__init__()
         self.slow = slow
-        self.stem = nn.Conv2d(sizes.COLOURS, sizes.CHANNELS, 3, has_bias=True)
+        self.stem = nn.Conv2d(sizes.COLORS, sizes.CHANNELS, 3, has_bias=True)
         self.stem_norm = nn.BatchNorm2d(sizes.CHANNELS)
         self.first = nn.Conv2d(sizes.CHANNELS, sizes.CHANNELS, 7 if slow == "kernel" else 3, has_bias=True)
         self.first_norm = nn.BatchNorm2d(sizes.CHANNELS)

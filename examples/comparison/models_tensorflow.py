@@ -17,7 +17,7 @@ from sizes import ModelName, Slow
 def residual_network(slow: Slow | None) -> keras.Model:
     """A convolution, a residual block of two, pooling and a dense layer."""
     kernel = 7 if slow == "kernel" else 3
-    pictures = keras.Input((sizes.SIDE, sizes.SIDE, sizes.COLOURS), batch_size=sizes.PICTURES)
+    pictures = keras.Input((sizes.SIDE, sizes.SIDE, sizes.COLORS), batch_size=sizes.PICTURES)
     inner = layers.Conv2D(sizes.CHANNELS, 3, padding="same")(pictures)
     inner = layers.ReLU()(layers.BatchNormalization()(inner))
     block = layers.Conv2D(sizes.CHANNELS, kernel, padding="same")(inner)

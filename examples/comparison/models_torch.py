@@ -19,7 +19,7 @@ class ResidualNetwork(nn.Module):  # type: ignore[misc]  # torch is not typed he
         super().__init__()
         kernel = 7 if slow == "kernel" else 3
         self.slow = slow
-        self.stem = nn.Conv2d(sizes.COLOURS, sizes.CHANNELS, 3, padding=1)
+        self.stem = nn.Conv2d(sizes.COLORS, sizes.CHANNELS, 3, padding=1)
         self.stem_norm = nn.BatchNorm2d(sizes.CHANNELS)
         self.first = nn.Conv2d(sizes.CHANNELS, sizes.CHANNELS, kernel, padding=kernel // 2)
         self.first_norm = nn.BatchNorm2d(sizes.CHANNELS)

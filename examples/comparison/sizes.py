@@ -17,7 +17,7 @@ SLOWABLE: tuple[ModelName, ...] = ("cnn", "mlp")
 
 CLASSES = 10
 
-PICTURES, SIDE, COLOURS, CHANNELS = 32, 16, 3, 16  # cnn
+PICTURES, SIDE, COLORS, CHANNELS = 32, 16, 3, 16  # cnn
 SENTENCES, WORDS, VOCABULARY, WIDTH, HEADS, INNER = 8, 64, 1000, 128, 4, 512  # attention, handwritten
 DROPPED = 0.1
 SERIES, MOMENTS, SIGNALS, STATE = 16, 32, 64, 128  # lstm
@@ -31,7 +31,7 @@ def made_up_batch(model: ModelName) -> tuple[npt.NDArray[Any], npt.NDArray[np.in
     random = np.random.default_rng(0)
     if model in {"attention", "handwritten"}:
         return random.integers(VOCABULARY, size=(SENTENCES, WORDS)).astype(np.int32), _labels(random, SENTENCES)
-    shape = {"cnn": (PICTURES, SIDE, SIDE, COLOURS), "lstm": (SERIES, MOMENTS, SIGNALS), "mlp": (ROWS, COLUMNS)}[model]
+    shape = {"cnn": (PICTURES, SIDE, SIDE, COLORS), "lstm": (SERIES, MOMENTS, SIGNALS), "mlp": (ROWS, COLUMNS)}[model]
     return random.normal(size=shape).astype(np.float32), _labels(random, shape[0])
 
 

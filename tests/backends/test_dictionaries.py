@@ -11,7 +11,7 @@ import pytest
 from unified_profiler import registry
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.schema import EventTable
-from unified_profiler.readers.native import recognised_by
+from unified_profiler.readers.native import recognized_by
 from unified_profiler.spi import NativeCapture
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -42,14 +42,14 @@ def _sound(chunk: pa.DictionaryArray) -> bool:
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
 def test_no_index_lies_outside_its_dictionary(path: Path) -> None:
-    backend = recognised_by(path)
+    backend = recognized_by(path)
     assert backend is not None
-    events = registry.get(backend.name).normaliser().normalise(NativeCapture(backend=backend.name, files=(path,)))
+    events = registry.get(backend.name).normalizer().normalize(NativeCapture(backend=backend.name, files=(path,)))
     assert len(events)
     assert not outside(events)
     assert not outside(assemble([events]))
 
 
 def test_captures_of_all_backends_are_looked_at() -> None:
-    found = [recognised_by(path) for path in CAPTURES]
+    found = [recognized_by(path) for path in CAPTURES]
     assert {backend.name for backend in found if backend} == {entry.name for entry in registry.known()}

@@ -211,7 +211,7 @@ def test_hostile_names_are_only_shown(opened: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1600])
-def test_a_page_fits_the_window_and_has_its_colours(opened: Callable[..., Any], scheme: str, width: int) -> None:
+def test_a_page_fits_the_window_and_has_its_colors(opened: Callable[..., Any], scheme: str, width: int) -> None:
     page = opened(color_scheme=scheme, viewport={"width": width, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert is_dark(page) == (scheme == "dark")

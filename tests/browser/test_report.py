@@ -118,11 +118,11 @@ def sections() -> tuple[str, ...]:
 def test_every_question_has_its_section(report: Page, sections: tuple[str, ...]) -> None:
     assert all(report.page.is_visible(f"#{section}") for section in sections)
     assert report.page.is_visible("nav a[href='#ranks']") == (len(report.run.ranks) > 1)
-    assert report.page.is_visible("#api") == bool(up.summarise(report.run).api_calls)
+    assert report.page.is_visible("#api") == bool(up.summarize(report.run).api_calls)
 
 
 def test_the_first_screen_says_what_was_found(report: Page) -> None:
-    summary = up.summarise(report.run)
+    summary = up.summarize(report.run)
     shown = report.text("#overview")
     assert len(summary.findings) >= 3
     (named,) = [finding for finding in summary.findings if finding.code.startswith("operator")]

@@ -28,7 +28,7 @@ PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 WORDS = {
     "apitimewrapper": """
         start_hook_torch_net start_hook_net hook_inside=False hook_inside=True inside=True start_analysis end_analysis
-        count total mean min max performance.log print trace_api api_table synchronise diff mean_ratio
+        count total mean min max performance.log print trace_api api_table synchronize diff mean_ratio
     """,
     "torchwrapper": """
         TorchWrapper(config).start(fn) out_dir format json csv file_max_size 10MB 128MB file_name_spec timestamp

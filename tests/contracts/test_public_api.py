@@ -32,7 +32,7 @@ PUBLIC = [
     "read",
     "schedule",
     "step_breakdown",
-    "summarise",
+    "summarize",
     "trace_api",
     "with_op_map",
     "write",

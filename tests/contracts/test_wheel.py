@@ -49,7 +49,7 @@ def test_the_wheel_holds_nothing_else(names: set[str]) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == {"unified_profiler", *backends}
 
 
-def test_the_wheel_has_licence_and_command(wheel: zipfile.Path, names: set[str]) -> None:
+def test_the_wheel_has_license_and_command(wheel: zipfile.Path, names: set[str]) -> None:
     assert any(name.endswith("LICENSE") for name in names)
     (entry_points,) = (name for name in names if name.endswith("entry_points.txt"))
     parser = configparser.ConfigParser()

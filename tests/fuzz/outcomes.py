@@ -31,7 +31,7 @@ MEMORY_BYTES = 1 << 29
 """More than this for a case of a few kilobytes is a finding."""
 _ROOM_BYTES = 3 << 30
 _USED_IN_FULL = 16
-"""Every so many cases are also analysed and exported, which takes longer than reading them."""
+"""Every so many cases are also analyzed and exported, which takes longer than reading them."""
 
 
 @dataclass(frozen=True)

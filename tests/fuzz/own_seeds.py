@@ -105,7 +105,7 @@ def _write_rank(folder: Path, *, rank: int = 0, cycles: int = 2, ended: bool = T
             started_ns=_START,
             ended_ns=_START + 10**9 if ended else None,
             step_count=4,
-            failures=(Failure(source="torch", action="normalise", error="ValueError: x", cycle=1),),
+            failures=(Failure(source="torch", action="normalize", error="ValueError: x", cycle=1),),
         )
     )
 

@@ -44,16 +44,16 @@ def train(output_dir: Path, scenario: str) -> None:
     slow = dist.get_rank() == SLOW_RANK
     layers = torch.nn.Linear(FEATURES, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64), torch.nn.Linear(64, CLASSES)
     model = DistributedDataParallel(torch.nn.Sequential(*layers))
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loader = DataLoader(Samples(slow=slow and scenario == "data"), batch_size=BATCH)
     with up.Profiler(output_dir=output_dir) as profiler:
         for step, (inputs, labels) in enumerate(loader):
             loss = torch.nn.functional.cross_entropy(model(inputs), labels)
             if slow and scenario == "work" and step >= SLOW_FROM:
                 more_work()
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             profiler.step()
 
 

@@ -67,7 +67,7 @@ failures: list[str] = [failure.error for failure in profiler.failures]
 ranks: list[int] = up.read(Path("profile")).ranks
 table = up.op_table(run, by=("name", "shapes"), sort_by="self_cpu_time_total", row_limit=10)
 names: tuple[str, ...] = table.columns
-summary: up.Summary = up.summarise(trace)
+summary: up.Summary = up.summarize(trace)
 sentences: list[str] = [finding.text for finding in summary.findings]
 aligned: up.Run = up.align_clocks(up.read("profile"))
 slow: list[int] = [straggler.rank for straggler in up.rank_table(aligned).stragglers]
@@ -77,7 +77,7 @@ slower: list[str | None] = [row.name for row in found.rows if row.differs and ro
 judged: up.Gate = up.gate([up.read("before"), trace], run, max_regression="5%", metric=["step", "op:aten::mm"], rank=0)
 passed: bool = judged.verdict is up.Verdict.WITHIN
 code: int = judged.verdict.exit_code
-reasons: list[str] = [judgement.reason.text for judgement in judged.judgements]
+reasons: list[str] = [judgment.reason.text for judgment in judged.judgments]
 mapped: up.Run = up.with_op_map(run, Path("map.toml"))
 written: Path = up.write(trace, "trace.json.gz")
 
@@ -103,7 +103,7 @@ except (QueryError, BackendError) as error:
     problem: up.UnifiedProfilerError = error
 
 
-@up.trace_api(inside=True, include="torch.*", exclude=["torch.Tensor.*"], arguments=False, synchronise=True)
+@up.trace_api(inside=True, include="torch.*", exclude=["torch.Tensor.*"], arguments=False, synchronize=True)
 def predict(batch: int) -> int:
     return batch
 

@@ -187,7 +187,7 @@ with up.Profiler(level=1, output_dir="own", on_trace_ready=broken, native_option
     prof.step()
 for name in ("trace.json", "trace.json.gz", "trace.parquet", "trace.csv", "report.html", "report.md"):
     up.write(up.read(prof.run.path), "written/" + name)
-open("written/summary.json", "w").write(up.summarise(up.read(prof.run.path)).model_dump_json())
+open("written/summary.json", "w").write(up.summarize(up.read(prof.run.path)).model_dump_json())
 """
 
 

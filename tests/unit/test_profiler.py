@@ -56,7 +56,7 @@ def test_each_cycle_is_one_trace_with_its_steps() -> None:
 def test_recorders_are_driven_in_order() -> None:
     backend = FakeBackend()
     run(6, backend, schedule=ONE_CYCLE)
-    verbs = ["recorder", "arm", "settle", "start", "mark_step", "settle", "mark_step", "settle", "stop", "normalise"]
+    verbs = ["recorder", "arm", "settle", "start", "mark_step", "settle", "mark_step", "settle", "stop", "normalize"]
     assert backend.calls == verbs
 
 
@@ -349,7 +349,7 @@ def test_the_level_variable_beats_the_keyword(monkeypatch: pytest.MonkeyPatch) -
 # --- failures ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", ["recorder", "arm", "start", "mark_step", "stop", "normalise"])
+@pytest.mark.parametrize("verb", ["recorder", "arm", "start", "mark_step", "stop", "normalize"])
 def test_a_backend_that_fails_is_reported_and_the_loop_goes_on(verb: str, caplog: pytest.LogCaptureFixture) -> None:
     backend = FakeBackend(fails_at=frozenset({verb}))
     prof = run(6, backend, schedule=ONE_CYCLE)
@@ -360,7 +360,7 @@ def test_a_backend_that_fails_is_reported_and_the_loop_goes_on(verb: str, caplog
 
 
 def test_a_capture_that_cannot_be_read_is_kept_and_the_failure_says_where() -> None:
-    prof = run(1, FakeBackend(fails_at=frozenset({"normalise"})))
+    prof = run(1, FakeBackend(fails_at=frozenset({"normalize"})))
     kept = prof.failures[0].kept
     assert kept is not None
     assert [file.name for file in Path(kept).iterdir()] == ["fake.json"]
@@ -393,7 +393,7 @@ def test_a_handler_that_raises_does_not_stop_the_others() -> None:
     assert "broken" in prof.failures[0].action
 
 
-@pytest.mark.parametrize("verb", ["recorder", "arm", "start", "stop", "normalise"])
+@pytest.mark.parametrize("verb", ["recorder", "arm", "start", "stop", "normalize"])
 def test_strict_raises_and_leaves_nothing_armed(verb: str) -> None:
     backend = FakeBackend(fails_at=frozenset({verb}))
     with pytest.raises(FakeError):
@@ -440,7 +440,7 @@ def test_an_interruption_inside_profiling_leaves_nothing_armed() -> None:
     assert backend.calls == ["recorder", "arm", "settle", "start", "discard"]
 
 
-VERBS = ["recorder", "arm", "start", "mark_step", "stop", "normalise", "discard"]
+VERBS = ["recorder", "arm", "start", "mark_step", "stop", "normalize", "discard"]
 
 
 @settings(max_examples=150)

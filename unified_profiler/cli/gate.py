@@ -155,7 +155,7 @@ def _print(found: Gate, language: str) -> None:
     for line in (*headlines(found, language=language), ""):
         typer.echo(line)
     show_table(table_of(found, language=language), most_rows=None)
-    for judgement in found.judgements:
-        if judgement.contributions:
-            typer.echo("\n" + contributions_title(judgement, language=language))
-            show_table(contributions_of(judgement, language=language), most_rows=None)
+    for judgment in found.judgments:
+        if judgment.contributions:
+            typer.echo("\n" + contributions_title(judgment, language=language))
+            show_table(contributions_of(judgment, language=language), most_rows=None)

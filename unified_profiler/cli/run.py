@@ -98,10 +98,10 @@ def run(
     api_inside: Annotated[
         bool, typer.Option("--api-inside", help="And those that the frameworks make themselves.", **_RECORD)
     ] = False,
-    api_synchronise: Annotated[
+    api_synchronize: Annotated[
         bool,
         typer.Option(
-            "--api-synchronise",
+            "--api-synchronize",
             help="And have traced calls wait for the work they queue, so that operators which run later carry their "
             "module; slower.",
             **_RECORD,
@@ -180,7 +180,7 @@ def run(
         "with_stack": with_stack,
         "with_flops": with_flops,
         "with_modules": with_modules,
-        "api": _api_options(api, inside=api_inside, synchronise=api_synchronise),
+        "api": _api_options(api, inside=api_inside, synchronize=api_synchronize),
         "hardware_hz": hardware_hz,
         "keep_native": keep_native,
         "max_events": max_events,

@@ -35,10 +35,10 @@ def summary(
 
       unified-profiler summary kineto.pt.trace.json --language zh
     """
-    from unified_profiler.report import summarise
+    from unified_profiler.report import summarize
 
     with working("Reading and summing up"):
-        found = summarise(read_selected(run, rank=rank, cycle=cycle))
+        found = summarize(read_selected(run, rank=rank, cycle=cycle))
     if as_json:
         typer.echo(found.model_dump_json(indent=2))
         return

@@ -1,7 +1,7 @@
-"""From a cycle that has ended to its Trace: captures normalised, events assembled, what is known of them completed.
+"""From a cycle that has ended to its Trace: captures normalized, events assembled, what is known of them completed.
 
 Both ways of delivery come through here, in the process that recorded and in any other; so nothing here, nor in a
-normaliser, may ask the process it runs in.
+normalizer, may ask the process it runs in.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ def finish(cycle: EndedCycle, find_backend: FindBackend, faults: FaultLog, *, ke
     recorded, keep = [], cycle.keep_native
     for capture in cycle.captures:
         name = capture.backend
-        with faults.guard(name, "normalise", cycle=cycle.window.cycle, step=cycle.step) as outcome:
+        with faults.guard(name, "normalize", cycle=cycle.window.cycle, step=cycle.step) as outcome:
             backend = find_backend(name)
-            recorded.append(_Recorded(backend, capture, backend.normaliser().normalise(capture)))
+            recorded.append(_Recorded(backend, capture, backend.normalizer().normalize(capture)))
         if outcome.failed and kept_in is not None:
             keep = True
             faults.add_to_last(kept=kept_in / name)

@@ -10,9 +10,9 @@ from unified_profiler.engine import Source
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.gating.checks import check, frameworks_of, in_turn, notices_of
 from unified_profiler.gating.contributions import Sides
-from unified_profiler.gating.judgement import case_of, judge
+from unified_profiler.gating.judgment import case_of, judge
 from unified_profiler.gating.metrics import metric_of
-from unified_profiler.gating.records import Gate, Judgement, SideOfGate, Verdict
+from unified_profiler.gating.records import Gate, Judgment, SideOfGate, Verdict
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
@@ -36,7 +36,7 @@ def gate(
 
     A regression is told only if the lower quartile of the candidate's steps is slower by more than `max_regression`,
     with 95 % confidence, and if the fastest steps and the median say so, too. Noise is judged by how blocks of steps
-    differ within runs; with six runs or more of each side, taken in turn, by how neighbouring runs differ.
+    differ within runs; with six runs or more of each side, taken in turn, by how neighboring runs differ.
 
     Args:
         baseline: A Trace or a Run, or several, in the order in which they were recorded.
@@ -57,19 +57,19 @@ def gate(
         msg = "`metric` must name something to judge, such as `step`; found nothing."
         raise ConfigurationError(msg)
     found = [metric_of(each, before, after) for each in wanted]
-    judgements = tuple(judge(case_of(each, sides, in_turn=turns), limit) for each in found)
+    judgments = tuple(judge(case_of(each, sides, in_turn=turns), limit) for each in found)
     return Gate(
-        verdict=_gravest(judgements),
+        verdict=_gravest(judgments),
         max_regression=limit,
         baseline=_side(before),
         candidate=_side(after),
-        judgements=judgements,
+        judgments=judgments,
         notices=notices_of(before, after),
     )
 
 
-def _gravest(judgements: Sequence[Judgement]) -> Verdict:
-    return min((each.verdict for each in judgements), key=_GRAVEST.index)
+def _gravest(judgments: Sequence[Judgment]) -> Verdict:
+    return min((each.verdict for each in judgments), key=_GRAVEST.index)
 
 
 def _runs(sources: Sources, rank: int | None) -> list[Run]:

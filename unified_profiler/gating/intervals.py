@@ -1,7 +1,7 @@
 """How far two sides are apart, and how sure that is: intervals that assume no distribution.
 
 Everything is in logarithms, so that a machine at half its speed moves both sides alike. What is compared are not steps,
-which depend on their neighbours, but low quantiles of blocks of steps, or of all steps of runs taken in turn.
+which depend on their neighbors, but low quantiles of blocks of steps, or of all steps of runs taken in turn.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_BLOCKS = 20
 _BLOCK = 20
 """Steps of a block, where there are enough."""
 _STRONGEST = 0.8
-"""Correlation of neighbouring blocks that can still be allowed for."""
+"""Correlation of neighboring blocks that can still be allowed for."""
 _PRIOR_RUNS = 4
 """How many runs the spread that is expected counts for, beside what was seen."""
 
@@ -65,23 +65,23 @@ class Interval:
 def paired(baseline: Sequence[Times], candidate: Sequence[Times], statistics: Sequence[Statistic]) -> Interval:
     """Compare runs that were taken in turn, in two ways; each may be wrong half as often as the answer.
 
-    Where a machine changes its speed for both runs of a pair, the differences of neighbours tell most. Where load comes
+    Where a machine changes its speed for both runs of a pair, the differences of neighbors tell most. Where load comes
     and goes within a pair, a low quantile of all steps of a side is steadier than any single run. What both allow is
     the answer.
     """
     told, *others = statistics
-    ways = (_neighbours(baseline, candidate, told), _drawn(baseline, candidate, told))
+    ways = (_neighbors(baseline, candidate, told), _drawn(baseline, candidate, told))
     low, high = sorted((max(way.low for way in ways), min(way.high for way in ways)))  # sorted: they may contradict
     estimate = min(max(ways[1].estimate, low), high)
     found = Interval(estimate, low, high)
     for other in others:
-        values = (_neighbours(baseline, candidate, other).estimate, _apart(other, baseline, candidate))
+        values = (_neighbors(baseline, candidate, other).estimate, _apart(other, baseline, candidate))
         found = found.reaching(min(values, key=lambda value: abs(value - estimate)))
     return found
 
 
-def _neighbours(baseline: Sequence[Times], candidate: Sequence[Times], statistic: Statistic) -> Interval:
-    """Return the interval of the differences between neighbouring runs, by signed ranks."""
+def _neighbors(baseline: Sequence[Times], candidate: Sequence[Times], statistic: Statistic) -> Interval:
+    """Return the interval of the differences between neighboring runs, by signed ranks."""
     apart = np.array([_log(statistic, b) - _log(statistic, a) for a, b in zip(baseline, candidate, strict=True)])
     first, second = np.triu_indices(len(apart))
     return _from_order((apart[first] + apart[second]) / 2, _signed_rank(len(apart)), ALPHA / 2)
@@ -161,14 +161,14 @@ def _log(statistic: Statistic, steps: Times) -> float:
 
 
 def _blocks(run: Times, statistic: Statistic, *, total: int) -> Numbers:
-    """Return the logarithm of a statistic of each block of neighbouring steps."""
+    """Return the logarithm of a statistic of each block of neighboring steps."""
     wanted = min(max(total // _BLOCK, FEWEST_BLOCKS), MOST_BLOCKS)
     count = max(round(wanted * len(run) / total), 1)
     return np.array([_log(statistic, block) for block in np.array_split(run, count) if len(block)])
 
 
 def _dependence(runs: Sequence[Numbers]) -> float:
-    """Return by how much an interval is too narrow because blocks resemble their neighbours."""
+    """Return by how much an interval is too narrow because blocks resemble their neighbors."""
     known = [run - np.mean(run) for run in runs if len(run) > 2]
     spread = sum(float(run @ run) for run in known)
     if not spread:

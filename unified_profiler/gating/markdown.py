@@ -26,10 +26,10 @@ def _blocks(gate: Gate, language: str) -> Iterator[str]:
     yield from (f"> {escaped(line)}" for line in remarks(gate, language=language))
     result = table_of(gate, language=language)
     yield _table(result)
-    for judgement in gate.judgements:
-        if judgement.contributions:
-            yield f"## {escaped(contributions_title(judgement, language=language))}"
-            yield _table(contributions_of(judgement, language=language))
+    for judgment in gate.judgments:
+        if judgment.contributions:
+            yield f"## {escaped(contributions_title(judgment, language=language))}"
+            yield _table(contributions_of(judgment, language=language))
     yield from map(escaped, result.footer)
 
 

@@ -28,7 +28,7 @@ class Verdict(str, Enum):
 
 
 class Level(Record):
-    """One side of a judgement."""
+    """One side of a judgment."""
 
     value: float | None
     """Lower quartile of the steps, as load only ever adds time, or peak of memory: the middle of all blocks or runs.
@@ -55,7 +55,7 @@ class Contribution(Record):
     """Whether `diff` marks it by itself: larger than the bound and than the noise."""
 
 
-class Judgement(Record):
+class Judgment(Record):
     """One metric."""
 
     metric: str
@@ -72,7 +72,7 @@ class Judgement(Record):
     ratio_high: float | None = None
     """It is smaller than this, with 95 % confidence."""
     paired: bool = False
-    """Whether runs were taken in turn and are compared one by one with their neighbours."""
+    """Whether runs were taken in turn and are compared one by one with their neighbors."""
     needed_step_count: int | None = None
     """Steps of each side that would have told, by how the noise falls with their number; None if that is not known."""
     needed_run_count: int | None = None
@@ -96,7 +96,7 @@ class Gate(Record):
     max_regression: float
     baseline: SideOfGate
     candidate: SideOfGate
-    judgements: tuple[Judgement, ...]
+    judgments: tuple[Judgment, ...]
     notices: tuple[Statement, ...] = ()
 
     def __str__(self) -> str:

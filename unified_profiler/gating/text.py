@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from unified_profiler.engine import Result
-from unified_profiler.gating.judgement import shown
-from unified_profiler.gating.records import Gate, Judgement, SideOfGate
+from unified_profiler.gating.judgment import shown
+from unified_profiler.gating.records import Gate, Judgment, SideOfGate
 from unified_profiler.model.statements import Value
 from unified_profiler.presentation.texts import say, show, texts, told
 
@@ -26,10 +26,10 @@ _CONTRIBUTIONS = {
 def as_text(gate: Gate, *, language: str = "en") -> str:
     """Return all of it as aligned text."""
     parts = ["\n".join(headlines(gate, language=language)), str(table_of(gate, language=language))]
-    for judgement in gate.judgements:
-        if judgement.contributions:
-            title = contributions_title(judgement, language=language)
-            parts.append(f"{title}\n{contributions_of(judgement, language=language)}")
+    for judgment in gate.judgments:
+        if judgment.contributions:
+            title = contributions_title(judgment, language=language)
+            parts.append(f"{title}\n{contributions_of(judgment, language=language)}")
     return "\n\n".join(parts)
 
 
@@ -41,7 +41,7 @@ def headlines(gate: Gate, *, language: str = "en") -> list[str]:
 def headline(gate: Gate, *, language: str = "en") -> str:
     """Return the verdict in a line."""
     verdict = texts(language)[f"gate.verdict.{gate.verdict.value}"]
-    words: dict[str, Value] = {"verdict": verdict, "count": len(gate.judgements), "limit_share": gate.max_regression}
+    words: dict[str, Value] = {"verdict": verdict, "count": len(gate.judgments), "limit_share": gate.max_regression}
     return say("gate.headline", words, language=language)
 
 
@@ -53,25 +53,25 @@ def sides(gate: Gate, *, language: str = "en") -> list[str]:
 def remarks(gate: Gate, *, language: str = "en") -> list[str]:
     """Return the reason of each verdict, and what to know before trusting it."""
     note = texts(language)["summary.warning"]
-    reasons = [told("gate", judgement.reason, language=language) for judgement in gate.judgements]
+    reasons = [told("gate", judgment.reason, language=language) for judgment in gate.judgments]
     return [*reasons, *(f"{note} {told('gate', notice, language=language)}" for notice in gate.notices)]
 
 
 def table_of(gate: Gate, *, language: str = "en") -> Result:
     """Return a row for each metric."""
-    rows = [_row(judgement, language) for judgement in gate.judgements]
+    rows = [_row(judgment, language) for judgment in gate.judgments]
     headings = {name: texts(language)[f"gate.column.{name}"] for name in rows[0]}
     return Result(
         table=pa.Table.from_pylist(rows), headings=headings, footer=(texts(language)["gate.legend"],), sorted_by=None
     )
 
 
-def contributions_title(judgement: Judgement, *, language: str = "en") -> str:
+def contributions_title(judgment: Judgment, *, language: str = "en") -> str:
     """Return what stands above the table of what makes up a regression."""
-    return say("gate.contributions", {"metric": judgement.metric}, language=language)
+    return say("gate.contributions", {"metric": judgment.metric}, language=language)
 
 
-def contributions_of(judgement: Judgement, *, language: str = "en") -> Result:
+def contributions_of(judgment: Judgment, *, language: str = "en") -> Result:
     """Return what makes up a regression as a table, in the order in which it was found."""
     known = texts(language)
     rows = [
@@ -83,29 +83,29 @@ def contributions_of(judgement: Judgement, *, language: str = "en") -> Result:
             "baseline": shown(each.baseline_ns, "ns"),
             "candidate": shown(each.candidate_ns, "ns"),
         }
-        for each in judgement.contributions
+        for each in judgment.contributions
     ]
     table = pa.Table.from_pylist(rows, schema=pa.schema(_CONTRIBUTIONS))
     headings = {name: known[f"gate.column.{name}"] for name in _CONTRIBUTIONS}
     return Result(table=table, headings=headings, sorted_by="difference_ns")
 
 
-def steps_line(judgement: Judgement, *, language: str = "en") -> str:
+def steps_line(judgment: Judgment, *, language: str = "en") -> str:
     """Return which steps counted."""
-    counts = {"baseline_count": judgement.baseline.step_count, "candidate_count": judgement.candidate.step_count}
-    return say(f"gate.steps.{judgement.steps}", counts, language=language)
+    counts = {"baseline_count": judgment.baseline.step_count, "candidate_count": judgment.candidate.step_count}
+    return say(f"gate.steps.{judgment.steps}", counts, language=language)
 
 
-def _row(judgement: Judgement, language: str) -> dict[str, str]:
+def _row(judgment: Judgment, language: str) -> dict[str, str]:
     return {
-        "metric": judgement.metric,
-        "verdict": texts(language)[f"gate.verdict.{judgement.verdict.value}"],
-        "change_share": _change(judgement.ratio),
-        "interval": _interval([judgement.ratio_low, judgement.ratio_high]),
-        "baseline": shown(judgement.baseline.value, judgement.unit),
-        "candidate": shown(judgement.candidate.value, judgement.unit),
-        "step_count": steps_line(judgement, language=language),
-        "run_count": f"{judgement.baseline.run_count} + {judgement.candidate.run_count}",
+        "metric": judgment.metric,
+        "verdict": texts(language)[f"gate.verdict.{judgment.verdict.value}"],
+        "change_share": _change(judgment.ratio),
+        "interval": _interval([judgment.ratio_low, judgment.ratio_high]),
+        "baseline": shown(judgment.baseline.value, judgment.unit),
+        "candidate": shown(judgment.candidate.value, judgment.unit),
+        "step_count": steps_line(judgment, language=language),
+        "run_count": f"{judgment.baseline.run_count} + {judgment.candidate.run_count}",
     }
 
 

@@ -33,7 +33,7 @@ def assemble(
     """Join native tables, calls, own spans and counters, place events in steps and modules, and nest them.
 
     Args:
-        native: Tables from normalisers.
+        native: Tables from normalizers.
         calls: API calls and calls of modules timed by the facade.
         waited: Whether those calls waited for the work that they queued.
         own: Steps and regions timed by the facade. If it holds steps, those of the native profilers become regions.

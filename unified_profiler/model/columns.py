@@ -1,4 +1,4 @@
-"""Columns of codes and texts, built without a Python object per event: for normalisers."""
+"""Columns of codes and texts, built without a Python object per event: for normalizers."""
 
 from __future__ import annotations
 

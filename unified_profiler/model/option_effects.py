@@ -19,7 +19,7 @@ _COLUMNS = {
 OPTIONS = tuple(_COLUMNS)
 """Options whose effect is seen in a column of their own."""
 _LATER = (
-    " Its operators run later than their modules: give api={'synchronise': True} (`run --api-synchronise`) "
+    " Its operators run later than their modules: give api={'synchronize': True} (`run --api-synchronize`) "
     "to have calls wait for them."
 )
 

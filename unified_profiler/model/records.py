@@ -26,7 +26,7 @@ class Failure(Record):
     source: str
     """The backend's name, `handler`, `output`, `profiler`, `region` or `schedule`."""
     action: str
-    """What was being done: arm, start, stop, normalise, write, call..."""
+    """What was being done: arm, start, stop, normalize, write, call..."""
     error: str
     """Type and text of the exception."""
     cycle: Number | None = None

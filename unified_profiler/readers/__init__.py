@@ -1,4 +1,4 @@
-"""Files and directories as runs: those of this package, and native traces through the backends' normalisers."""
+"""Files and directories as runs: those of this package, and native traces through the backends' normalizers."""
 
 from __future__ import annotations
 

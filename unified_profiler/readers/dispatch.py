@@ -17,7 +17,7 @@ from unified_profiler.model.run import CYCLES, MANIFEST, STEPS, Run, is_run
 from unified_profiler.model.storage import read_parquet, read_record
 from unified_profiler.readers.chrome import read_chrome
 from unified_profiler.readers.content import Opening, look_into
-from unified_profiler.readers.native import read_native, recognised_by
+from unified_profiler.readers.native import read_native, recognized_by
 from unified_profiler.readers.pending import read_finished
 from unified_profiler.readers.remote import is_url, read_url
 
@@ -63,7 +63,7 @@ def _read_directory(path: Path) -> Run:
     runs = [folder for folder in path.iterdir() if folder.is_dir() and is_run(folder)]
     if runs:
         return read_finished(max(runs, key=_started))
-    backend = recognised_by(path)
+    backend = recognized_by(path)
     if backend is None:
         names = sorted(entry.name for entry in path.iterdir())
         found = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"
@@ -91,7 +91,7 @@ def _read_file(path: Path) -> Run:
         return Run(traces=(read_parquet(path),))
     if opening.is_own_json:
         return Run(traces=tuple(read_chrome(path, read_bytes(path))))
-    backend = recognised_by(path)
+    backend = recognized_by(path)
     if backend is None:
         msg = f"{path} is {_description(opening)}. {_accepted()}"
         raise TraceFormatError(msg)

@@ -1,4 +1,4 @@
-"""Traces that native profilers wrote, in this program or any other, through the backends' normalisers."""
+"""Traces that native profilers wrote, in this program or any other, through the backends' normalizers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from unified_profiler.model.trace import Trace
 from unified_profiler.spi import Backend, NativeCapture
 
 
-def recognised_by(path: Path) -> Backend | None:
+def recognized_by(path: Path) -> Backend | None:
     """Return the backend whose native profiler wrote the file or directory, or None."""
-    found = (backend for backend in registry.backends().values() if backend.normaliser().recognises(path))
+    found = (backend for backend in registry.backends().values() if backend.normalizer().recognizes(path))
     return next(found, None)
 
 
@@ -33,7 +33,7 @@ def read_native(path: Path, backend: Backend) -> Trace:
         TraceFormatError: It is damaged, empty or of another kind.
     """
     with reading(path, expected=f"a native trace of {backend.name}"):
-        table = backend.normaliser().normalise(NativeCapture(backend=backend.name, files=(path,)))
+        table = backend.normalizer().normalize(NativeCapture(backend=backend.name, files=(path,)))
         metadata = native_metadata(table)
         events = assemble([table])
         return Trace(events, _info(events, metadata, backend, path))

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from unified_profiler.report.records import Summary
-from unified_profiler.report.summary import summarise
+from unified_profiler.report.summary import summarize
 
-__all__ = ["Summary", "summarise"]
+__all__ = ["Summary", "summarize"]

@@ -10,12 +10,12 @@ from unified_profiler.model.storage import write_text
 from unified_profiler.presentation.markdown import escaped, table
 from unified_profiler.report.records import Summary
 from unified_profiler.report.sections import Sections
-from unified_profiler.report.summary import summarise
+from unified_profiler.report.summary import summarize
 
 
 def write_markdown(source: Source, path: Path, *, language: str | None = None) -> None:
     """Write the summary of a Trace or a Run."""
-    write_text(path, markdown(summarise(source), language=language or "en"))
+    write_text(path, markdown(summarize(source), language=language or "en"))
 
 
 def markdown(summary: Summary, *, language: str = "en") -> str:

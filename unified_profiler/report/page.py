@@ -23,7 +23,7 @@ from unified_profiler.report.sections import Sections
 SCRIPTS = (
     "texts.js",
     "elements.js",
-    "colours.js",
+    "colors.js",
     "table.js",
     "slices.js",
     "slices_painter.js",

@@ -21,7 +21,7 @@ MOST_CELLS = 32_000
 MOST_RANKS = 128
 """Ranks on the map and in the chart of parts; of more, the slowest."""
 DIGITS = 5
-"""What the largest value of a map has: a cell is a colour, and its text need not tell more."""
+"""What the largest value of a map has: a cell is a color, and its text need not tell more."""
 _SLOW = ("rank", "since", "changed", "extra_ns")
 
 

@@ -39,18 +39,18 @@ MOST_ROWS = 50
 
 
 @checked_keywords
-def summarise(source: Source) -> Summary:
+def summarize(source: Source) -> Summary:
     """Sum up a Trace or a Run: what ran, where the time of a step went, the operators that took most, what failed."""
     return summary_of(Analyses(source))
 
 
 def write_json(source: Source, path: Path) -> None:
     """Write the summary of a Trace or a Run as JSON."""
-    write_text(path, summarise(source).model_dump_json(indent=2) + "\n")
+    write_text(path, summarize(source).model_dump_json(indent=2) + "\n")
 
 
 def summary_of(analyses: Analyses) -> Summary:
-    """Sum up what was analysed."""
+    """Sum up what was analyzed."""
     run, breakdown, operators = analyses.run, analyses.breakdown, analyses.operators("name")
     start, end = span(run)
     ranks = tuple(_rank(run, steps) for steps in analyses.steps)

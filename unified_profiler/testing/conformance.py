@@ -1,4 +1,4 @@
-"""The behaviour every backend must show: subclass `BackendConformance`, say how to make it work, run it with pytest."""
+"""The behavior every backend must show: subclass `BackendConformance`, say how to make it work, run it with pytest."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class BackendConformance:
             self.work()
         return recorder.stop()
 
-    def normalise(self, capture: NativeCapture) -> EventTable:
+    def normalize(self, capture: NativeCapture) -> EventTable:
         """Return the events of a capture, nested."""
-        return assemble([self.backend.normaliser().normalise(capture)], host="host")
+        return assemble([self.backend.normalizer().normalize(capture)], host="host")
 
     # --- the descriptor ---------------------------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ class BackendConformance:
     # --- recording --------------------------------------------------------------------------------------------
 
     def test_a_recorded_iteration_gives_operators(self, tmp_path: Path) -> None:
-        events = self.normalise(self.record(tmp_path))
+        events = self.normalize(self.record(tmp_path))
         assert pc.sum(pc.equal(events.column("kind"), Kind.OP.value)).as_py() > 0
 
     def test_files_are_written_below_the_work_directory_only(self, tmp_path: Path) -> None:
@@ -107,21 +107,21 @@ class BackendConformance:
         recorder.discard()
         assert found == expected
 
-    # --- normalising ------------------------------------------------------------------------------------------
+    # --- normalizing ------------------------------------------------------------------------------------------
 
     def test_events_have_the_schema(self, tmp_path: Path) -> None:
-        table = self.backend.normaliser().normalise(self.record(tmp_path))
+        table = self.backend.normalizer().normalize(self.record(tmp_path))
         assert table.schema.equals(EVENT_SCHEMA)
 
     def test_events_carry_the_framework(self, tmp_path: Path) -> None:
-        events = self.normalise(self.record(tmp_path))
+        events = self.normalize(self.record(tmp_path))
         assert set(events.column("framework").to_pylist()) == {self.backend.name}
 
     def test_times_lie_in_the_window_on_the_common_clock(self, tmp_path: Path) -> None:
         import time
 
         before = time.time_ns()
-        events = self.normalise(self.record(tmp_path))
+        events = self.normalize(self.record(tmp_path))
         after = time.time_ns()
         slack = 5_000_000
         ends = pc.add(events.column("start_ns"), events.column("duration_ns"))
@@ -130,35 +130,35 @@ class BackendConformance:
         assert pc.min(events.column("duration_ns")).as_py() >= 0
         assert pc.min(events.column("self_ns")).as_py() >= 0
 
-    def test_a_capture_is_recognised_and_other_files_are_not(self, tmp_path: Path) -> None:
+    def test_a_capture_is_recognized_and_other_files_are_not(self, tmp_path: Path) -> None:
         capture = self.record(self._folder(tmp_path, "capture"))
         other = tmp_path / "other.json"
         other.write_text('{"hello": "world"}')
-        normaliser = self.backend.normaliser()
-        assert any(normaliser.recognises(path) for path in (*capture.files, *(f.parent for f in capture.files)))
-        assert not normaliser.recognises(other)
-        assert not normaliser.recognises(tmp_path / "missing.json")
+        normalizer = self.backend.normalizer()
+        assert any(normalizer.recognizes(path) for path in (*capture.files, *(f.parent for f in capture.files)))
+        assert not normalizer.recognizes(other)
+        assert not normalizer.recognizes(tmp_path / "missing.json")
 
-    def test_a_capture_can_be_written_down_and_normalised_elsewhere(
+    def test_a_capture_can_be_written_down_and_normalized_elsewhere(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Its files may be moved, its details become JSON, and the process may be another one."""
         cycle, moved = self._folder(tmp_path, "cycle"), tmp_path / "moved"
         capture = self.record(self._folder(cycle, self.backend.name), record_shapes=True, with_flops=True)
-        expected = self.backend.normaliser().normalise(capture)
+        expected = self.backend.normalizer().normalize(capture)
         window = Window(cycle=0, start_ns=0, end_ns=0, tid=0, thread="", steps=(), regions=())
         store(EndedCycle(window=window, info=TraceInfo(), captures=(capture,)), cycle)
         cycle.rename(moved)
         monkeypatch.setattr(os, "getpid", lambda: 1)
         (found,) = load(moved).captures
-        assert self.backend.normaliser().normalise(found).to_pylist() == expected.to_pylist()
+        assert self.backend.normalizer().normalize(found).to_pylist() == expected.to_pylist()
 
     def test_a_truncated_capture_is_a_format_error(self, tmp_path: Path) -> None:
         capture = self.record(tmp_path)
         for file in capture.files:
             file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
         with pytest.raises(TraceFormatError):
-            self.backend.normaliser().normalise(capture)
+            self.backend.normalizer().normalize(capture)
 
     @pytest.mark.parametrize(
         ("capability", "column"),
@@ -172,7 +172,7 @@ class BackendConformance:
     def test_what_it_can_record_is_in_its_column(self, capability: Capability, column: str, tmp_path: Path) -> None:
         if capability not in self.backend.capabilities:
             pytest.xfail(f"{self.backend.name} does not record {capability.value}")
-        events = self.normalise(self.record(tmp_path, **{capability.value: True}))
+        events = self.normalize(self.record(tmp_path, **{capability.value: True}))
         assert events.column(column).null_count < len(events)
 
     # --- memory -----------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class BackendConformance:
         return self.backend.recorder(RecordOptions(**options), workdir)
 
     def _op_count(self, capture: NativeCapture) -> int:
-        events = self.backend.normaliser().normalise(capture)
+        events = self.backend.normalizer().normalize(capture)
         return int(pc.sum(pc.equal(events.column("kind"), Kind.OP.value)).as_py())
 
     def _op_steps(self, events: EventTable) -> set[int | None]:

@@ -70,7 +70,7 @@ class FakeSurface:
         """Return the parts of a module."""
         yield from module.parts.items()
 
-    def synchronise(self) -> None:
+    def synchronize(self) -> None:
         """Count, and fail if told to."""
         self.waited += 1
         if self.broken:

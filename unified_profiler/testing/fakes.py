@@ -74,9 +74,9 @@ class FakeBackend:
         self._called("recorder")
         return FakeRecorder(self, options, workdir)
 
-    def normaliser(self) -> FakeNormaliser:
-        """Make the normaliser."""
-        return FakeNormaliser(self)
+    def normalizer(self) -> FakeNormalizer:
+        """Make the normalizer."""
+        return FakeNormalizer(self)
 
     def step_hooks(self) -> tuple[StepHook, ...]:
         """Return no hooks."""
@@ -141,18 +141,18 @@ class FakeRecorder:
 
 
 @dataclass(frozen=True)
-class FakeNormaliser:
+class FakeNormalizer:
     """Reads what fake recorders write."""
 
     backend: FakeBackend
 
-    def recognises(self, path: Path) -> bool:
+    def recognizes(self, path: Path) -> bool:
         """Say whether a file was written by a fake recorder."""
         return path.is_file() and path.read_bytes().startswith(b'{"fake"')
 
-    def normalise(self, capture: NativeCapture) -> EventTable:
+    def normalize(self, capture: NativeCapture) -> EventTable:
         """Return an event per recorded operator."""
-        self.backend._called("normalise")
+        self.backend._called("normalize")
         try:
             ops = json.loads(capture.files[0].read_text())["fake"]
         except (ValueError, KeyError, TypeError) as error:

@@ -87,7 +87,7 @@ class MindSporeSurface:
         """Return all Cells below a Cell."""
         return module.cells_and_names()  # type: ignore[no-any-return]
 
-    def synchronise(self) -> None:
+    def synchronize(self) -> None:
         """Wait for kernels that are only queued."""
         api._pynative_executor.sync()  # not by `native`, whose checks would count as time of the call
 

@@ -1,4 +1,4 @@
-"""Which files MindSpore's profiler leaves, and where: of one recording on the host, or analysed of a device."""
+"""Which files MindSpore's profiler leaves, and where: of one recording on the host, or analyzed of a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MindSporeNormaliser: what MindSpore's profiler wrote, in this program or any other, as events of the schema.
+"""MindSporeNormalizer: what MindSpore's profiler wrote, in this program or any other, as events of the schema.
 
 Works without MindSpore. Left out are the files of `files.LEFT_OUT` and `trace_view.LEFT_OUT`, the fields named in
 `launches`, and what is derived from the rest (`device_events.DERIVED`).
@@ -32,16 +32,16 @@ _NAMES = (LAUNCHES, SHAPES, MEMORY, NAME, TRACE, KERNELS)
 _OPENING = 1 << 16
 
 
-class MindSporeNormaliser:
+class MindSporeNormalizer:
     """Turns a directory of MindSpore's profiler into events: from the host's files, or those of a device."""
 
-    def recognises(self, path: Path) -> bool:
+    def recognizes(self, path: Path) -> bool:
         """Say whether this is a directory of MindSpore's profiler, or a file in one."""
         with suppress(OSError):  # a directory that may not be looked into
             return _folder_of(path) is not None
         return False
 
-    def normalise(self, capture: NativeCapture) -> EventTable:
+    def normalize(self, capture: NativeCapture) -> EventTable:
         """Return all events of the capture; what is known about it as a whole is the schema metadata `native`.
 
         Raises:
@@ -71,19 +71,19 @@ def _folder_of(path: Path) -> Path | None:
     if path.is_file():
         return path.parent if path.name.startswith(_NAMES) and _is_either(path.parent) else None
     output, host = path / OUTPUT, path / FRAMEWORK
-    if _is_analysed(output) and ((output / KERNELS).is_file() or not _is_host(host)):
+    if _is_analyzed(output) and ((output / KERNELS).is_file() or not _is_host(host)):
         return output
     return next((folder for folder in (host, path) if _is_either(folder)), None)
 
 
 def _is_either(folder: Path) -> bool:
-    return _is_host(folder) or _is_analysed(folder)
+    return _is_host(folder) or _is_analyzed(folder)
 
 
 def _is_host(folder: Path) -> bool:
     return folder.is_dir() and (any(folder.glob(f"{LAUNCHES}_*.txt")) or (folder / NAME).is_file())
 
 
-def _is_analysed(folder: Path) -> bool:
+def _is_analyzed(folder: Path) -> bool:
     opening = opening_of(folder / TRACE, _OPENING)
     return opening.lstrip().startswith(b"[") and any(mark in opening for mark in _MARKS)

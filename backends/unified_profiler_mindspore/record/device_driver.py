@@ -1,4 +1,4 @@
-"""DeviceDriver: records a host and its accelerator with `mindspore.profiler.profile`, and has it analysed.
+"""DeviceDriver: records a host and its accelerator with `mindspore.profiler.profile`, and has it analyzed.
 
 What an accelerator leaves is binary and only MindSpore's own analysis can read it, in a process of its own.
 """
@@ -47,7 +47,7 @@ class DeviceDriver:
             raise NativeProfilerError(msg)
 
     def stop(self) -> NativeCapture:
-        """End recording and have it analysed."""
+        """End recording and have it analyzed."""
         stop_ns = time.time_ns()
         self._end()
         folders = sorted(path for path in self._workdir.iterdir() if path.is_dir())

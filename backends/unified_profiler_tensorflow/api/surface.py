@@ -81,7 +81,7 @@ class TensorFlowSurface:
         """Return all layers below a layer or model; a path is made of the names of layers."""
         return _below(module, "", {id(module)})
 
-    def synchronise(self) -> None:
+    def synchronize(self) -> None:
         """Wait for accelerators, if there are any; on the processor a call has ended when it returns."""
         if _has_accelerator() and tf.executing_eagerly():
             tf.test.experimental.sync_devices()

@@ -1,7 +1,7 @@
 """The note that the recorder leaves beside the native files: what was alive in the process when recording ended.
 
 Nodes are called after layers, losses and optimizers, whose names a user may choose; only the live objects tell which
-class is behind a name. With the note the normaliser knows it too, without TensorFlow.
+class is behind a name. With the note the normalizer knows it too, without TensorFlow.
 """
 
 from __future__ import annotations

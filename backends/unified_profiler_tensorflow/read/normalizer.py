@@ -1,4 +1,4 @@
-"""TensorFlowNormaliser: XPlane files, RunMetadata and timelines, of this program or any other, as events of the schema.
+"""TensorFlowNormalizer: XPlane files, RunMetadata and timelines, of this program or any other, as events of the schema.
 
 Works without TensorFlow. What is left out of XPlane files is in `xplane_left_out`.
 """
@@ -28,18 +28,18 @@ from unified_profiler_tensorflow.read.xplane.sessions import SessionRun, input_s
 from unified_profiler_tensorflow.read.xplane.table import read_xplane
 
 
-class TensorFlowNormaliser:
+class TensorFlowNormalizer:
     """Turns what TensorFlow's profilers leave into events."""
 
-    def recognises(self, path: Path) -> bool:
+    def recognizes(self, path: Path) -> bool:
         """Say whether this is an XPlane file, a RunMetadata, a timeline, or a directory of profiles."""
         with suppress(OSError):  # a directory that may not be looked into
             if path.is_dir():
                 return bool(sessions_in(path)) or next(profiles_in(path), None) is not None
-            return path.is_file() and (_is_xplane(path) or run_metadata.recognises(path) or timeline.recognises(path))
+            return path.is_file() and (_is_xplane(path) or run_metadata.recognizes(path) or timeline.recognizes(path))
         return False
 
-    def normalise(self, capture: NativeCapture) -> EventTable:
+    def normalize(self, capture: NativeCapture) -> EventTable:
         """Return all events of the capture; what is said about it as a whole is the schema metadata `native`.
 
         A capture without files is that of a program which built graphs and ran none of them: no events.
@@ -48,9 +48,9 @@ class TensorFlowNormaliser:
             TraceFormatError: A file is damaged, empty or of another kind.
         """
         with reading(", ".join(map(str, capture.files)), expected="what TensorFlow's profilers leave"):
-            return self._normalised(capture)
+            return self._normalized(capture)
 
-    def _normalised(self, capture: NativeCapture) -> EventTable:
+    def _normalized(self, capture: NativeCapture) -> EventTable:
         sources = _Sources.of(capture.files)
         entries = [_entry(file, capture) for file in sources.sessions]
         reader = NodeReader.of(read_note((*sources.profiles, *sources.sessions)))
@@ -112,7 +112,7 @@ class _Sources:
             self._add_directory(path)
         elif _is_xplane(path):
             self.profiles.append(path)
-        elif run_metadata.recognises(path) or (path.suffix == ".pb" and (path.parent / INDEX_NAME).exists()):
+        elif run_metadata.recognizes(path) or (path.suffix == ".pb" and (path.parent / INDEX_NAME).exists()):
             self.sessions.append(path)
         elif path.suffix == ".json":
             self.timelines.append(path)

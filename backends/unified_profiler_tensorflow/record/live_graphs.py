@@ -38,7 +38,7 @@ Owner = Callable[[Any], "str | None"]
 def graphs_that_ran(graphs: Iterable[Any], executed: Collection[str]) -> list[Any]:
     """Return the graphs that may have run, none if there are too many.
 
-    Of a function that ran, all nodes ran that write variables, whatever TensorFlow optimised away, and one at least of
+    Of a function that ran, all nodes ran that write variables, whatever TensorFlow optimized away, and one at least of
     those that read them. Graphs of sessions hold much that is not run together.
 
     Args:

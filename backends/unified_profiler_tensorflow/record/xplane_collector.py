@@ -110,7 +110,7 @@ class XPlaneCollector:
             if not files:
                 msg = f"no .xplane.pb file was written below {self._logdir}"
                 raise OSError(msg)
-        with suppress(*DAMAGED):  # a damaged file is for the normaliser to tell
+        with suppress(*DAMAGED):  # a damaged file is for the normalizer to tell
             self.applied = applied_levels(files[0])
         return files
 

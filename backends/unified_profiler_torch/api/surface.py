@@ -91,7 +91,7 @@ class TorchSurface:
         found: Iterable[tuple[str, Any]] = module.named_modules(remove_duplicate=False)
         return found
 
-    def synchronise(self) -> None:
+    def synchronize(self) -> None:
         """Wait for the accelerator, if one is in use."""
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()

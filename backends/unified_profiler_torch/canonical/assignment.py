@@ -16,7 +16,7 @@ from unified_profiler.model.tree import Flags, Tree
 from unified_profiler_torch.canonical.table import BACKWARD, DIRECTIONS, FORWARD, RECOMPUTE, UPDATE, lookup
 from unified_profiler_torch.read.args import MISSING
 
-__all__ = ["DIRECTIONS", "Canonical", "canonicalise"]
+__all__ = ["DIRECTIONS", "Canonical", "canonicalize"]
 
 _MOST_ORDERS = 8
 """Gradients of gradients are followed up to this order."""
@@ -37,7 +37,7 @@ class Canonical:
         self.origin[rows], self.direction[rows] = self.origin[launches], self.direction[launches]
 
 
-def canonicalise(
+def canonicalize(
     tree: Tree, names: Ints, texts: Sequence[str], is_op: Flags, sequence: Ints, start: Ints, lane: Ints
 ) -> Canonical:
     """Find op, origin and direction of every event.

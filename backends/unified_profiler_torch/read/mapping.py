@@ -16,7 +16,7 @@ from unified_profiler.model.module_time import RELATIVE
 from unified_profiler.model.nesting import FIRST_LANE, Ints
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
 from unified_profiler.model.tree import Flags, Tree
-from unified_profiler_torch.canonical.assignment import DIRECTIONS, canonicalise
+from unified_profiler_torch.canonical.assignment import DIRECTIONS, canonicalize
 from unified_profiler_torch.canonical.flops import counted_twice, flops_of
 from unified_profiler_torch.read.args import COLUMN_INPUTS, INPUTS, MISSING, script_path
 from unified_profiler_torch.read.categories import (
@@ -224,7 +224,7 @@ class Mapping:
     def _canonical(self) -> dict[str, Any]:
         is_op = (self.meanings[0] == list(Layer).index(Layer.FRAMEWORK)) & ~self.on_device & ~self.kind(Kind.COMPILE)
         sequence = self.rows.column("sequence_id")
-        found = canonicalise(self.tree, self.name, self.names, is_op, sequence, self.start, self.tid)
+        found = canonicalize(self.tree, self.name, self.names, is_op, sequence, self.start, self.tid)
         plain = ~is_op & ~self.on_device & ~self._is_launch(is_op)
         found.origin[plain] = found.direction[plain] = -1
         found.follow(*self._launches())

@@ -1,4 +1,4 @@
-"""KinetoNormaliser: a Kineto trace, written by this program or any other, as events of the schema.
+"""KinetoNormalizer: a Kineto trace, written by this program or any other, as events of the schema.
 
 Works without torch. Left out are the running numbers of `args.LEFT_OUT`, the arrows of `rows.REDUNDANT_FLOWS`, the
 span of `rows.WINDOW` with the marks of its ends, and the sort indices by which viewers order threads.
@@ -21,14 +21,14 @@ from unified_profiler_torch.read.mapping import Mapping
 from unified_profiler_torch.read.rows import Rows
 
 
-class KinetoNormaliser:
+class KinetoNormalizer:
     """Turns Kineto JSON, plain or gzip, into events."""
 
-    def recognises(self, path: Path) -> bool:
+    def recognizes(self, path: Path) -> bool:
         """Say whether this file looks like a Kineto trace."""
         return looks_like_kineto(path)
 
-    def normalise(self, capture: NativeCapture) -> EventTable:
+    def normalize(self, capture: NativeCapture) -> EventTable:
         """Return all events of the capture; the document's other contents are the schema metadata `native`.
 
         Raises:

@@ -22,7 +22,7 @@ def allocated_bytes() -> dict[str, int]:
 def _of_kind(kind: str) -> Iterator[tuple[str, int]]:
     torch = sys.modules["torch"]
     if not getattr(getattr(torch, kind, None), "_initialized", False):
-        return  # asking would initialise it
+        return  # asking would initialize it
     functions: Any = sys.modules["torch_npu"]._C if kind == "npu" else torch._C
     statistics = getattr(functions, f"_{kind}_memoryStats")
     for number in range(getattr(functions, f"_{kind}_getDeviceCount")()):

@@ -20,7 +20,7 @@ with suppress(SystemError):  # with NumPy 2, the first operator of a process fai
 
 from unified_profiler.model.assembly import assemble
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_mindspore.read.normalizer import MindSporeNormaliser
+from unified_profiler_mindspore.read.normalizer import MindSporeNormalizer
 from unified_profiler_mindspore.record import native
 from unified_profiler_mindspore.record.recorder import MindSporeRecorder
 
@@ -56,7 +56,7 @@ def events(record: Record) -> Callable[..., pa.Table]:
     """Records a function and returns its events, assembled."""
 
     def run(work: Callable[[], Any], **options: Any) -> pa.Table:
-        return assemble([MindSporeNormaliser().normalise(record(work, **options))])
+        return assemble([MindSporeNormalizer().normalize(record(work, **options))])
 
     return run
 

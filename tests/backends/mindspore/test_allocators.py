@@ -13,8 +13,8 @@ from unified_profiler_mindspore import MindSporeBackend
 from unified_profiler_mindspore.record.allocators import allocated_bytes
 
 
-def stand_in(monkeypatch: pytest.MonkeyPatch, *, initialised: bool) -> None:
-    device = SimpleNamespace(initialized=lambda: initialised)
+def stand_in(monkeypatch: pytest.MonkeyPatch, *, initialized: bool) -> None:
+    device = SimpleNamespace(initialized=lambda: initialized)
     devices = SimpleNamespace(get_device_context={"Ascend": device, "GPU": None}.get)
     settings = SimpleNamespace(get_param={native.ms_ctx_param.device_id: 3}.get)
     monkeypatch.setattr(native, "DeviceContextManager", SimpleNamespace(get_instance=lambda: devices))
@@ -34,17 +34,17 @@ def test_what_is_asked_is_what_mindspore_itself_asks() -> None:
 
 
 def test_a_device_that_is_set_up_tells_what_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch, initialised=True)
+    stand_in(monkeypatch, initialized=True)
     assert MindSporeBackend().allocated_bytes() == {"npu:3": 1024}
 
 
 def test_asking_sets_up_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch, initialised=False)
+    stand_in(monkeypatch, initialized=False)
     assert allocated_bytes() == {}
 
 
 def test_the_counter_is_in_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(monkeypatch, initialised=True)
+    stand_in(monkeypatch, initialized=True)
     with up.Profiler(backend="mindspore", operators=False, strict=True) as prof:
         pass
     rows = [row for row in prof.traces[0].events.to_pylist() if row["name"] == "mindspore memory bytes"]

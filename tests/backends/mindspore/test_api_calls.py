@@ -660,7 +660,7 @@ def outside(trace: Trace, calls: list[Row]) -> list[str]:
 def test_every_kernel_of_a_step_runs_within_a_call(optimizer: Callable[..., Any]) -> None:
     model = Model(optimizer)
     model.step()
-    trace, calls = recorded(model.step, synchronise=True)
+    trace, calls = recorded(model.step, synchronize=True)
     assert len(kernels(trace)) > len(calls) == 5
     assert outside(trace, calls) == []
 
@@ -671,7 +671,7 @@ def test_every_kernel_of_a_graph_runs_within_the_outermost_call() -> None:
     train = nn.TrainOneStepCell(nn.WithLossCell(model.net, nn.MSELoss()), model.optimizer)
     labels = tensor(4, 4)
     train(X, labels)
-    trace, calls = recorded(lambda: train(X, labels), synchronise=True)
+    trace, calls = recorded(lambda: train(X, labels), synchronize=True)
     assert [call["name"] for call in calls] == ["mindspore.nn.TrainOneStepCell"]
     assert len(kernels(trace)) > 4
     assert outside(trace, calls) == []
@@ -679,8 +679,8 @@ def test_every_kernel_of_a_graph_runs_within_the_outermost_call() -> None:
 
 def test_a_call_lasts_as_long_as_its_work_if_it_is_waited_for_and_else_as_its_dispatch() -> None:
     large = tensor(2000, 2000)  # thousands of times the work of its dispatch
-    for synchronise in (True, False):
+    for synchronize in (True, False):
         native.wait_for_kernels()
-        trace, (call,) = recorded(lambda: ops.matmul(large, large), synchronise=synchronise)
+        trace, (call,) = recorded(lambda: ops.matmul(large, large), synchronize=synchronize)
         (kernel,) = kernels(trace)
-        assert (call["duration_ns"] >= kernel["duration_ns"]) is synchronise
+        assert (call["duration_ns"] >= kernel["duration_ns"]) is synchronize

@@ -19,7 +19,7 @@ from mindspore.profiler import AicoreMetrics, ProfilerLevel
 from unified_profiler.errors import ConfigurationError, NativeProfilerError, TraceFormatError
 from unified_profiler.model.assembly import assemble
 from unified_profiler.spi import NativeCapture
-from unified_profiler_mindspore.read.normalizer import MindSporeNormaliser
+from unified_profiler_mindspore.read.normalizer import MindSporeNormalizer
 from unified_profiler_mindspore.record import native
 from unified_profiler_mindspore.record.device_driver import DeviceDriver
 from unified_profiler_mindspore.record.options import arguments_of_profile, checked
@@ -30,8 +30,8 @@ BASE_NS = 1_794_785_730_000_000_000
 Work = Callable[[], ms.Tensor]
 
 
-def normalised(path: Path) -> pa.Table:
-    return MindSporeNormaliser().normalise(NativeCapture(backend="mindspore", files=(path,)))
+def normalized(path: Path) -> pa.Table:
+    return MindSporeNormalizer().normalize(NativeCapture(backend="mindspore", files=(path,)))
 
 
 # --- recording ------------------------------------------------------------------------------------------------------
@@ -46,15 +46,15 @@ def test_recording_over_profile_gives_the_same_and_its_analysis(
     capture = driver.stop()
     (folder,) = capture.files
     assert capfd.readouterr().out == ""
-    host, analysed = normalised(folder), normalised(folder / "ASCEND_PROFILER_OUTPUT")
+    host, analyzed = normalized(folder), normalized(folder / "ASCEND_PROFILER_OUTPUT")
     assert host.column("name").to_pylist()[:1] == ["Add"]
-    assert analysed.column("name").to_pylist() == ["Add"]
-    (difference,) = pa.compute.subtract(analysed.column("start_ns"), host.slice(0, 1).column("start_ns")).to_pylist()
+    assert analyzed.column("name").to_pylist() == ["Add"]
+    (difference,) = pa.compute.subtract(analyzed.column("start_ns"), host.slice(0, 1).column("start_ns")).to_pylist()
     assert abs(difference) < 1000  # the analysis multiplies nanoseconds by 0.001, as a float
-    assert analysed.column("duration_ns").to_pylist() == host.slice(0, 1).column("duration_ns").to_pylist()
+    assert analyzed.column("duration_ns").to_pylist() == host.slice(0, 1).column("duration_ns").to_pylist()
 
 
-def test_a_recording_over_profile_that_is_given_up_is_not_analysed(tmp_path: Path, add: Work) -> None:
+def test_a_recording_over_profile_that_is_given_up_is_not_analyzed(tmp_path: Path, add: Work) -> None:
     driver = DeviceDriver({}, tmp_path)
     driver.start()
     add()
@@ -124,7 +124,7 @@ def test_native_options_go_to_profile_or_its_config() -> None:
 
 @pytest.fixture(scope="module")
 def sample() -> list[dict[str, Any]]:
-    return list(assemble([normalised(SAMPLE)]).to_pylist())
+    return list(assemble([normalized(SAMPLE)]).to_pylist())
 
 
 def one(rows: list[dict[str, Any]], **wanted: Any) -> dict[str, Any]:
@@ -132,17 +132,17 @@ def one(rows: list[dict[str, Any]], **wanted: Any) -> dict[str, Any]:
     return row
 
 
-def test_it_is_recognised_as_a_whole_and_by_its_parts() -> None:
-    normaliser = MindSporeNormaliser()
+def test_it_is_recognized_as_a_whole_and_by_its_parts() -> None:
+    normalizer = MindSporeNormalizer()
     output = SAMPLE / "ASCEND_PROFILER_OUTPUT"
-    assert all(normaliser.recognises(path) for path in (SAMPLE, output, output / "trace_view.json"))
-    assert not normaliser.recognises(SAMPLE / "profiler_info_2.json")
+    assert all(normalizer.recognizes(path) for path in (SAMPLE, output, output / "trace_view.json"))
+    assert not normalizer.recognizes(SAMPLE / "profiler_info_2.json")
 
 
-def test_a_timeline_of_torch_on_the_same_device_is_not_recognised(tmp_path: Path) -> None:
+def test_a_timeline_of_torch_on_the_same_device_is_not_recognized(tmp_path: Path) -> None:
     trace = [{"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "Python"}}]
     (tmp_path / "trace_view.json").write_text(json.dumps(trace))
-    assert not MindSporeNormaliser().recognises(tmp_path)
+    assert not MindSporeNormalizer().recognizes(tmp_path)
 
 
 def test_a_kernel_has_all_that_the_tables_say(sample: list[dict[str, Any]]) -> None:
@@ -212,7 +212,7 @@ def test_memory_over_time_is_a_counter(sample: list[dict[str, Any]]) -> None:
 
 
 def test_versions_rank_and_step_times_are_known(sample: list[dict[str, Any]]) -> None:
-    native_said = json.loads(normalised(SAMPLE).schema.metadata[b"native"])
+    native_said = json.loads(normalized(SAMPLE).schema.metadata[b"native"])
     assert (native_said["framework_version"], native_said["cann_version"]) == ("2.10.0", "8.1.RC1")
     assert native_said["step_trace_time"][0]["Computing"] == "120.875"
     assert {row["rank"] for row in sample} == {2}
@@ -227,11 +227,11 @@ def copy(tmp_path: Path) -> Path:
 def test_a_file_that_was_cut_off_is_refused(name: str, copy: Path) -> None:
     (copy / name).write_bytes((copy / name).read_bytes()[:-25])
     with pytest.raises(TraceFormatError, match=name):
-        normalised(copy)
+        normalized(copy)
 
 
 def test_tables_that_are_missing_cost_only_what_they_say(copy: Path) -> None:
     for file in copy.glob("*.csv"):
         file.unlink()
-    rows = normalised(copy).to_pylist()
+    rows = normalized(copy).to_pylist()
     assert one(rows, name="aclnnMatmul_MatMulV3Common_MatMulV2")["direction"] == "backward"

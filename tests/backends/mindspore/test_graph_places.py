@@ -17,7 +17,7 @@ from unified_profiler_mindspore.canonical.assignment import lookup
 from unified_profiler_mindspore.canonical.graph_locations import Launched, placed
 from unified_profiler_mindspore.canonical.kernel_names import parse
 from unified_profiler_mindspore.read.graph_ir import Graph, Operator, Shape, read_graph
-from unified_profiler_mindspore.read.normalizer import MindSporeNormaliser
+from unified_profiler_mindspore.read.normalizer import MindSporeNormalizer
 from unified_profiler_mindspore.record import native
 
 ROWS = ms.Tensor(np.ones((2, 4), np.float32))
@@ -71,13 +71,13 @@ def test_a_damaged_graph_is_a_format_error(damage: Callable[[bytes], bytes], cap
     with pytest.raises(TraceFormatError, match=r"graph_0\.pb"):
         read_graph(path)
     with pytest.raises(TraceFormatError, match=r"graph_0\.pb"):
-        MindSporeNormaliser().normalise(capture)
+        MindSporeNormalizer().normalize(capture)
 
 
 def test_a_missing_graph_is_a_format_error(capture: NativeCapture) -> None:
     graph_file(capture).unlink()
     with pytest.raises(TraceFormatError, match=r"graph_0\.pb is missing"):
-        MindSporeNormaliser().normalise(capture)
+        MindSporeNormalizer().normalize(capture)
 
 
 def test_a_graph_that_cannot_be_written_costs_the_graph_only(

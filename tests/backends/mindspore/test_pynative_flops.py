@@ -18,7 +18,7 @@ from mindspore import mint, nn, ops
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.spi import RecordOptions
 from unified_profiler_mindspore.read.host.eager_calls import calls_of_launches
-from unified_profiler_mindspore.read.normalizer import MindSporeNormaliser
+from unified_profiler_mindspore.read.normalizer import MindSporeNormalizer
 from unified_profiler_mindspore.read.note import NAME, OperatorCall
 from unified_profiler_mindspore.record import dispatch_observer, native
 from unified_profiler_mindspore.record.recorder import MindSporeRecorder
@@ -118,7 +118,7 @@ def test_a_training_is_counted_as_in_a_graph(make: Any, shape: tuple[int, ...], 
     graph()
     counts = []
     for name, step in {"eager": eager, "graph": graph}.items():
-        rows = MindSporeNormaliser().normalise(record(step, folder=name, with_flops=True)).to_pylist()
+        rows = MindSporeNormalizer().normalize(record(step, folder=name, with_flops=True)).to_pylist()
         counted = [row for row in rows if "MatMul" in row["name"] or "Conv2D" in row["name"]]
         counts.append(sorted((row["direction"], row["name"], row["flops"]) for row in counted))
     assert counts[0] == counts[1]
@@ -262,7 +262,7 @@ def test_a_note_with_an_operator_that_it_does_not_list_is_damaged(record: Any) -
     path = next(file for file in capture.files if file.name == NAME)
     path.write_text(path.read_text().replace('"order":[0]', '"order":[1]'))
     with pytest.raises(TraceFormatError, match="positions"):
-        MindSporeNormaliser().normalise(capture)
+        MindSporeNormalizer().normalize(capture)
 
 
 # --- the program ------------------------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def test_a_training_has_the_same_results(tmp_path: Path) -> None:
 
 def test_the_same_kernels_run(record: Any, training: Any) -> None:
     captures = [record(training.step, folder=str(flops), with_flops=flops) for flops in (False, True)]
-    plain, observed = [[row["name"] for row in MindSporeNormaliser().normalise(one).to_pylist()] for one in captures]
+    plain, observed = [[row["name"] for row in MindSporeNormalizer().normalize(one).to_pylist()] for one in captures]
     assert plain == observed
 
 
@@ -315,7 +315,7 @@ def test_a_mode_that_the_program_is_in_already_is_left_to_it(tmp_path: Path) -> 
         recorder.start()
         _ = ones(2, 3) @ ones(3, 5)
     _ = ones(2, 3) @ ones(3, 5)
-    rows = MindSporeNormaliser().normalise(recorder.stop()).to_pylist()
+    rows = MindSporeNormalizer().normalize(recorder.stop()).to_pylist()
     assert own.count == 1
     assert [row["flops"] for row in rows] == [None, None]
 
@@ -336,7 +336,7 @@ def test_a_mode_that_the_program_enters_is_observed_through_and_kept(tmp_path: P
     recorder.start()
     with own:
         _ = ones(2, 3) @ ones(3, 5)
-        rows = MindSporeNormaliser().normalise(recorder.stop()).to_pylist()
+        rows = MindSporeNormalizer().normalize(recorder.stop()).to_pylist()
         _ = ones(2, 3) @ ones(3, 5)
     assert own.count == 2
     assert native.dispatch_depth() == 1  # ours is beneath

@@ -19,7 +19,7 @@ from mindspore.profiler.profiler_interface import ProfilerInterface
 
 from unified_profiler.errors import BackendBusyError, ConfigurationError, NativeProfilerError, UsageError
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_mindspore.read.normalizer import MindSporeNormaliser
+from unified_profiler_mindspore.read.normalizer import MindSporeNormalizer
 from unified_profiler_mindspore.record import native
 from unified_profiler_mindspore.record.recorder import MindSporeRecorder
 
@@ -27,7 +27,7 @@ Work = Callable[[], ms.Tensor]
 
 
 def table(capture: NativeCapture) -> pa.Table:
-    return MindSporeNormaliser().normalise(capture)
+    return MindSporeNormalizer().normalize(capture)
 
 
 def names(capture: NativeCapture) -> list[str]:
@@ -206,7 +206,7 @@ def test_mindspore_starts_its_profiler_itself_when_nothing_records(record: Any) 
     assert vars(CpuProfiler)["start"] is before
 
 
-def test_the_older_profiler_keeps_the_native_one_until_it_has_analysed(tmp_path: Path, record: Any, add: Work) -> None:
+def test_the_older_profiler_keeps_the_native_one_until_it_has_analyzed(tmp_path: Path, record: Any, add: Work) -> None:
     older = ms.Profiler(output_path=str(tmp_path / "older"), start_profile=True)
     with pytest.raises(BackendBusyError, match="analyse"):
         made(tmp_path / "work").arm()

@@ -101,12 +101,12 @@ def test_api_calls_are_told_once_beside_the_hooks_that_see_steps(launch: Launch)
     assert ran.calls("Dense") == dict.fromkeys((2, 3, 4), 2)
     assert "mindspore.nn.Momentum" in ran.stdout
     assert "with_modules had no effect on mindspore" in ran.stderr
-    assert "--api-synchronise" in ran.stderr
+    assert "--api-synchronize" in ran.stderr
 
 
 def test_operators_carry_their_module_where_calls_wait_for_them(launch: Launch) -> None:
     text = SETUP + "optimizer = momentum()\nfor i in range(8):\n    loss, grads = grad(x, y)\n    optimizer(grads)\n"
-    ran = launch(text, "--api-synchronise", "--with-modules", "--no-table")
+    ran = launch(text, "--api-synchronize", "--with-modules", "--no-table")
     rows = ran.run.traces[0].events.select(["kind", "module"]).to_pylist()
     assert {"0", "1"} < {row["module"] for row in rows if row["kind"] == "op"}
     assert "no effect" not in ran.stderr

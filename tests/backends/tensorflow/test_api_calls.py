@@ -424,7 +424,7 @@ def test_a_call_that_fails_is_recorded_and_fails_as_ever() -> None:
 
 
 def test_waiting_for_accelerators_disturbs_nothing() -> None:
-    with traced(synchronise=True) as tracer:
+    with traced(synchronize=True) as tracer:
         tf.function(lambda x: tf.nn.relu(x) + 1.0)(X)
         train(X)
     assert names(tracer)[:2] == ["tf.function", "tf.nn.relu"]

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import unified_profiler as up
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormalizer
 from unified_profiler_tensorflow.record.recorder import TensorFlowRecorder
 
 v1 = tf.compat.v1
@@ -56,7 +56,7 @@ def test_a_session_in_an_eager_program_is_recorded_by_both(record: Any) -> None:
 def test_graphs_of_which_none_ran_leave_an_empty_table(record: Any) -> None:
     with tf.Graph().as_default():
         capture = record(lambda: tf.constant(1.0) + 1)
-    assert len(TensorFlowNormaliser().normalise(capture)) == 0
+    assert len(TensorFlowNormalizer().normalize(capture)) == 0
 
 
 def test_a_program_that_goes_on_eagerly_is_recorded_from_the_next_step_on(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_program_that_goes_on_eagerly_is_recorded_from_the_next_step_on(tmp_pa
     recorder.mark_step(5)
     tf.ones(3) + 1
     capture = recorder.stop()
-    names = TensorFlowNormaliser().normalise(capture).column("name").to_pylist()
+    names = TensorFlowNormalizer().normalize(capture).column("name").to_pylist()
     assert "AddV2" in names
     (problem,) = capture.details["problems"]
     assert "from step 5 on" in problem

@@ -15,7 +15,7 @@ from tensorflow.python.framework import ops
 
 from unified_profiler.spi import NativeCapture
 from unified_profiler_tensorflow.canonical.flops import flops_of
-from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormalizer
 
 from .conftest import Net, Record
 
@@ -121,7 +121,7 @@ def test_shapes_that_cannot_be_have_no_answer_or_a_number(op_type: str, shapes: 
 
 
 def events(capture: NativeCapture) -> list[dict[str, Any]]:
-    return list(TensorFlowNormaliser().normalise(capture).to_pylist())
+    return list(TensorFlowNormalizer().normalize(capture).to_pylist())
 
 
 def _counted(rows: list[dict[str, Any]]) -> dict[str, int]:

@@ -19,7 +19,7 @@ from unified_profiler.spi import NativeCapture
 from unified_profiler_tensorflow.canonical.assignment import Canonical, lookup
 from unified_profiler_tensorflow.canonical.live_names import Live
 from unified_profiler_tensorflow.read.live_objects import NAME, TAPE, UNSURE
-from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormalizer
 from unified_profiler_tensorflow.record import live_graphs
 from unified_profiler_tensorflow.record.live_collector import live_objects
 from unified_profiler_tensorflow.record.live_graphs import graphs_that_ran
@@ -32,7 +32,7 @@ INPUTS = tf.ones((2, 3))
 
 def operators(capture: NativeCapture) -> list[Row]:
     """The operators with a path, as rows; `node` is the path."""
-    table = TensorFlowNormaliser().normalise(capture)
+    table = TensorFlowNormalizer().normalize(capture)
     chosen = [row for row in table.to_pylist() if row["kind"] == "op"]
     rows = [row | {"node": json.loads(row["attributes"] or "{}").get("node")} for row in chosen]
     return [row for row in rows if row["node"]]
@@ -290,9 +290,9 @@ def test_native_files_read_again_tell_the_same(record: Record, tmp_path: Path) -
     layer.build((2, 3))
     step(INPUTS)
     capture = record(lambda: step(INPUTS), with_flops=True)
-    recorded = TensorFlowNormaliser().normalise(capture).select(COLUMNS)
+    recorded = TensorFlowNormalizer().normalize(capture).select(COLUMNS)
     for path in (tmp_path, capture.files[0]):
-        again = TensorFlowNormaliser().normalise(NativeCapture(backend="tensorflow", files=(path,)))
+        again = TensorFlowNormalizer().normalize(NativeCapture(backend="tensorflow", files=(path,)))
         assert again.select(COLUMNS).equals(recorded)
     assert "Momentum" in set(recorded.column("origin").to_pylist())
     assert recorded.column("flops").null_count < len(recorded)
@@ -311,14 +311,14 @@ def test_a_damaged_note_is_told(record: Record, tmp_path: Path) -> None:
     capture = record(tf.function(lambda: tf.ones(2) + 1))
     (tmp_path / NAME).write_text('{"names": {"a"')
     with pytest.raises(TraceFormatError, match=NAME):
-        TensorFlowNormaliser().normalise(capture)
+        TensorFlowNormalizer().normalize(capture)
 
 
 def test_a_note_of_another_recording_is_not_read(record: Record, tmp_path: Path) -> None:
     capture = record(tf.function(lambda: tf.ones(2) + 1))
     (tmp_path / NAME).rename(tmp_path / "xplane" / NAME)
     (tmp_path / "xplane" / NAME).write_text("damaged, but somebody else's")
-    assert TensorFlowNormaliser().normalise(capture).num_rows > 0
+    assert TensorFlowNormalizer().normalize(capture).num_rows > 0
 
 
 def test_nothing_is_kept_alive(record: Record) -> None:

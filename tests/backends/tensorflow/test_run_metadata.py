@@ -30,7 +30,7 @@ from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.nesting import FIRST_LANE
 from unified_profiler.model.schema import EVENT_SCHEMA
-from unified_profiler_tensorflow.read.run_metadata.events import read, recognises
+from unified_profiler_tensorflow.read.run_metadata.events import read, recognizes
 from unified_profiler_tensorflow.read.run_metadata.messages import messages
 from unified_profiler_tensorflow.read.run_metadata.names import dtype_name
 
@@ -363,12 +363,12 @@ def test_fields_are_those_of_tensorflow() -> None:
         assert {field.name: field.number for field in ours.DESCRIPTOR.fields}.items() <= numbers.items()
 
 
-# --- recognising, damage, and no TensorFlow -------------------------------------------------------------------------
+# --- recognizing, damage, and no TensorFlow -------------------------------------------------------------------------
 
 
-def test_files_of_the_kind_are_recognised_whatever_their_name(recorded: Any, saved: Any) -> None:
-    assert recognises(saved(recorded["train"]))
-    assert recognises(saved(recorded["train"].step_stats))
+def test_files_of_the_kind_are_recognized_whatever_their_name(recorded: Any, saved: Any) -> None:
+    assert recognizes(saved(recorded["train"]))
+    assert recognizes(saved(recorded["train"].step_stats))
     assert len(rows(read(saved(recorded["train"].step_stats)))) == len(_nodes(recorded["train"]))
 
 
@@ -386,27 +386,27 @@ def test_files_of_the_kind_are_recognised_whatever_their_name(recorded: Any, sav
         tf.io.encode_base64("/job:localhost").numpy(),
     ],
 )
-def test_other_files_are_not_recognised(saved: Any, content: bytes) -> None:
-    assert not recognises(saved(content))
+def test_other_files_are_not_recognized(saved: Any, content: bytes) -> None:
+    assert not recognizes(saved(content))
 
 
-def test_other_protobufs_are_not_recognised(saved: Any) -> None:
+def test_other_protobufs_are_not_recognized(saved: Any) -> None:
     space = xplane_pb2.XSpace(planes=[{"name": "/host:CPU", "lines": [{"name": "/job:localhost"}]}])
     graph = tf.function(lambda x: x + 1).get_concrete_function(1).graph.as_graph_def()
     config = tf.compat.v1.ConfigProto(device_count={"CPU": 1})
-    assert [recognises(saved(message)) for message in (space, graph, config)] == [False] * 3
+    assert [recognizes(saved(message)) for message in (space, graph, config)] == [False] * 3
 
 
-def test_directories_and_missing_files_are_not_recognised(tmp_path: Path) -> None:
-    assert not recognises(tmp_path)
-    assert not recognises(tmp_path / "missing.pb")
+def test_directories_and_missing_files_are_not_recognized(tmp_path: Path) -> None:
+    assert not recognizes(tmp_path)
+    assert not recognizes(tmp_path / "missing.pb")
 
 
 @pytest.mark.parametrize("share", [0.002, 0.3, 0.7, 0.99])
-def test_a_truncated_file_is_recognised_and_told(saved: Any, share: float) -> None:
+def test_a_truncated_file_is_recognized_and_told(saved: Any, share: float) -> None:
     whole = (GOLDEN / "train.pb").read_bytes()
     path = saved(whole[: int(len(whole) * share)])
-    assert recognises(path)
+    assert recognizes(path)
     with pytest.raises(TraceFormatError, match=r"run\.pb is damaged, perhaps cut off"):
         read(path)
 
@@ -453,7 +453,7 @@ def test_reading_needs_no_tensorflow() -> None:
         "from unified_profiler_tensorflow import run_metadata, timeline\n"
         f"golden = Path({str(GOLDEN)!r})\n"
         "run, drawn = golden / 'train.pb', golden / 'multiply_timeline.json'\n"
-        "assert run_metadata.recognises(run) and timeline.recognises(drawn)\n"
+        "assert run_metadata.recognizes(run) and timeline.recognizes(drawn)\n"
         "print(len(run_metadata.read(run)), len(timeline.read(drawn)))"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

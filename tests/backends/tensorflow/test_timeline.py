@@ -91,9 +91,9 @@ def test_work_of_an_accelerator_is_told_once(saved: Callable[[str], Path]) -> No
     assert json.loads(event["attributes"])["node"] == "conv"
 
 
-def test_it_is_recognised_by_its_content(saved: Callable[[str], Path]) -> None:
-    assert timeline.recognises(DRAWN)
-    assert timeline.recognises(saved(json.dumps(json.loads(DRAWN.read_text()))))
+def test_it_is_recognized_by_its_content(saved: Callable[[str], Path]) -> None:
+    assert timeline.recognizes(DRAWN)
+    assert timeline.recognizes(saved(json.dumps(json.loads(DRAWN.read_text()))))
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,13 @@ def test_it_is_recognised_by_its_content(saved: Callable[[str], Path]) -> None:
         '[{"ph": "M", "args": {"name": "Allocators"}}]',
     ],
 )
-def test_other_json_is_not_recognised(saved: Callable[[str], Path], text: str) -> None:
-    assert not timeline.recognises(saved(text))
+def test_other_json_is_not_recognized(saved: Callable[[str], Path], text: str) -> None:
+    assert not timeline.recognizes(saved(text))
 
 
-def test_kineto_directories_and_missing_files_are_not_recognised(tmp_path: Path) -> None:
+def test_kineto_directories_and_missing_files_are_not_recognized(tmp_path: Path) -> None:
     kineto = GOLDEN.parent / "kineto" / "mi250_train.json.gz"
-    assert [timeline.recognises(path) for path in (kineto, tmp_path, tmp_path / "missing")] == [False] * 3
+    assert [timeline.recognizes(path) for path in (kineto, tmp_path, tmp_path / "missing")] == [False] * 3
 
 
 @pytest.mark.parametrize(

@@ -20,20 +20,20 @@ import unified_profiler as up
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.schema import EVENT_SCHEMA
 from unified_profiler.spi import NativeCapture
-from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormalizer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "xplane"
 EAGER, LOOP = GOLDEN / "eager.xplane.pb", GOLDEN / "loop.xplane.pb"
 
-Normalise = Callable[[bytes], pa.Table]
+Normalize = Callable[[bytes], pa.Table]
 
 
 def read(*files: Path) -> pa.Table:
-    return TensorFlowNormaliser().normalise(NativeCapture(backend="tensorflow", files=files))
+    return TensorFlowNormalizer().normalize(NativeCapture(backend="tensorflow", files=files))
 
 
 @pytest.fixture
-def normalise(tmp_path: Path) -> Normalise:
+def normalize(tmp_path: Path) -> Normalize:
     def run(data: bytes) -> pa.Table:
         path = tmp_path / "host.xplane.pb"
         path.write_bytes(data)
@@ -46,40 +46,40 @@ def space() -> xplane_pb2.XSpace:
     return xplane_pb2.XSpace.FromString(EAGER.read_bytes())
 
 
-def test_an_empty_file_is_named_so(normalise: Normalise) -> None:
+def test_an_empty_file_is_named_so(normalize: Normalize) -> None:
     with pytest.raises(TraceFormatError, match="is empty"):
-        normalise(b"")
+        normalize(b"")
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.9, 0.999])
-def test_a_truncated_file_is_named_so(share: float, normalise: Normalise) -> None:
+def test_a_truncated_file_is_named_so(share: float, normalize: Normalize) -> None:
     whole = EAGER.read_bytes()
     with pytest.raises(TraceFormatError, match="truncated"):
-        normalise(whole[: int(len(whole) * share)])
+        normalize(whole[: int(len(whole) * share)])
 
 
-def test_a_file_cut_between_planes_is_named_so(normalise: Normalise) -> None:
+def test_a_file_cut_between_planes_is_named_so(normalize: Normalize) -> None:
     cut = space()
     del cut.planes[-1]
     with pytest.raises(TraceFormatError, match=r"when its recording began.*truncated"):
-        normalise(cut.SerializeToString())
+        normalize(cut.SerializeToString())
 
 
 @pytest.mark.parametrize("data", [b'{"hello": "world"}', b"PAR1 and so on", b"\x00" * 64, b"hello\n", b"\xff" * 100])
-def test_a_foreign_file_is_no_xplane_file(data: bytes, normalise: Normalise) -> None:
+def test_a_foreign_file_is_no_xplane_file(data: bytes, normalize: Normalize) -> None:
     with pytest.raises(TraceFormatError, match="no XPlane file"):
-        normalise(data)
+        normalize(data)
 
 
-def test_a_file_without_planes_is_refused(normalise: Normalise) -> None:
+def test_a_file_without_planes_is_refused(normalize: Normalize) -> None:
     with pytest.raises(TraceFormatError, match="no planes"):
-        normalise(xplane_pb2.XSpace(hostnames=["somewhere"]).SerializeToString())
+        normalize(xplane_pb2.XSpace(hostnames=["somewhere"]).SerializeToString())
 
 
-def test_a_recording_of_nothing_gives_an_empty_table(normalise: Normalise) -> None:
+def test_a_recording_of_nothing_gives_an_empty_table(normalize: Normalize) -> None:
     idle = space()
     del idle.planes[0]
-    assert len(normalise(idle.SerializeToString())) == 0
+    assert len(normalize(idle.SerializeToString())) == 0
 
 
 def test_a_missing_file_is_a_format_error(tmp_path: Path) -> None:
@@ -87,11 +87,11 @@ def test_a_missing_file_is_a_format_error(tmp_path: Path) -> None:
         read(tmp_path / "none.xplane.pb")
 
 
-def test_an_event_without_its_name_is_damage(normalise: Normalise) -> None:
+def test_an_event_without_its_name_is_damage(normalize: Normalize) -> None:
     broken = space()
     broken.planes[0].lines[0].events[3].metadata_id = 99_999
     with pytest.raises(TraceFormatError, match=r"damaged: .* name 99999"):
-        normalise(broken.SerializeToString())
+        normalize(broken.SerializeToString())
 
 
 @pytest.fixture(scope="module")
@@ -110,24 +110,24 @@ def test_changed_bytes_give_a_table_or_a_format_error(scratch: Path, changes: li
         assert read(scratch).schema.equals(EVENT_SCHEMA)
 
 
-def test_the_garbage_collector_is_on_after_a_failure(normalise: Normalise) -> None:
+def test_the_garbage_collector_is_on_after_a_failure(normalize: Normalize) -> None:
     with pytest.raises(TraceFormatError):
-        normalise(b"\xff" * 100)
+        normalize(b"\xff" * 100)
     assert gc.isenabled()
 
 
-def test_names_that_are_no_utf8_are_repaired(normalise: Normalise) -> None:
-    table = normalise(EAGER.read_bytes().replace(b"ReluGrad", b"Relu\xff\xfead"))
+def test_names_that_are_no_utf8_are_repaired(normalize: Normalize) -> None:
+    table = normalize(EAGER.read_bytes().replace(b"ReluGrad", b"Relu\xff\xfead"))
     assert "EagerLocalExecute: Relu\ufffd\ufffdad" in table.column("name").to_pylist()
 
 
-def test_totals_without_a_moment_are_left_out(normalise: Normalise) -> None:
+def test_totals_without_a_moment_are_left_out(normalize: Normalize) -> None:
     summed = space()
     summed.planes[0].lines[0].events[0].num_occurrences = 7
-    assert len(normalise(summed.SerializeToString())) == len(read(EAGER)) - 1
+    assert len(normalize(summed.SerializeToString())) == len(read(EAGER)) - 1
 
 
-def test_steps_within_steps_are_regions(normalise: Normalise) -> None:
+def test_steps_within_steps_are_regions(normalize: Normalize) -> None:
     nested = space()
     plane = nested.planes[0]
     (name,) = (entry.id for entry in plane.event_metadata.values() if entry.name == "train")
@@ -136,7 +136,7 @@ def test_steps_within_steps_are_regions(normalise: Normalise) -> None:
         inner.CopyFrom(event)
         inner.offset_ps += 1000
         inner.duration_ps -= 2000
-    events = [event for event in normalise(nested.SerializeToString()).to_pylist() if event["name"] == "train"]
+    events = [event for event in normalize(nested.SerializeToString()).to_pylist() if event["name"] == "train"]
     assert [(event["kind"], event["step"]) for event in events] == [
         ("step", 0),
         ("step", 1),
@@ -145,33 +145,33 @@ def test_steps_within_steps_are_regions(normalise: Normalise) -> None:
     ]
 
 
-def test_a_users_own_id_is_kept(normalise: Normalise) -> None:
+def test_a_users_own_id_is_kept(normalize: Normalize) -> None:
     annotated = space()
     plane = annotated.planes[0]
     plane.stat_metadata[9000].name = "id"
     (name,) = (entry.id for entry in plane.event_metadata.values() if entry.name == "train")
     next(e for e in plane.lines[0].events if e.metadata_id == name).stats.add(metadata_id=9000, int64_value=0)
-    found = [e["attributes"] for e in normalise(annotated.SerializeToString()).to_pylist() if e["name"] == "train"]
+    found = [e["attributes"] for e in normalize(annotated.SerializeToString()).to_pylist() if e["name"] == "train"]
     assert found == ['{"id":0}', None]
 
 
-# --- recognising, and directories -----------------------------------------------------------------------------------
+# --- recognizing, and directories -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("name", "contents"), [("a.json", b'{"hello": "world"}'), ("b.pb", b""), ("c.pb", b"\x0a\x05hello"), ("d", b"\x0a")]
 )
-def test_foreign_files_are_not_recognised(name: str, contents: bytes, tmp_path: Path) -> None:
+def test_foreign_files_are_not_recognized(name: str, contents: bytes, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(contents)
-    assert not TensorFlowNormaliser().recognises(path)
+    assert not TensorFlowNormalizer().recognizes(path)
 
 
-def test_an_xplane_file_is_recognised_under_any_name(tmp_path: Path) -> None:
+def test_an_xplane_file_is_recognized_under_any_name(tmp_path: Path) -> None:
     for golden in GOLDEN.glob("*.xplane.pb"):
         path = tmp_path / golden.stem.replace(".", "_")
         shutil.copy(golden, path)
-        assert TensorFlowNormaliser().recognises(path)
+        assert TensorFlowNormalizer().recognizes(path)
         assert len(read(path)) == len(read(golden))
 
 
@@ -192,7 +192,7 @@ def logdir(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("inside", [".", "train", "train/plugins/profile", "train/plugins/profile/2025_01_02_10_00_00"])
 def test_a_directory_is_read_from_any_level_above_its_files(inside: str, logdir: Path) -> None:
     path = logdir / inside
-    assert TensorFlowNormaliser().recognises(path)
+    assert TensorFlowNormalizer().recognizes(path)
     assert len(read(path)) == len(read(EAGER)) + len(read(LOOP))
 
 
@@ -202,7 +202,7 @@ def test_the_other_runs_of_a_directory_are_named(logdir: Path) -> None:
 
 def test_the_files_that_were_taken_are_named(logdir: Path) -> None:
     folder = "train/plugins/profile/2025_01_02_10_00_00"
-    notices = {notice.code: notice for notice in up.summarise(up.read(logdir)).notices}
+    notices = {notice.code: notice for notice in up.summarize(up.read(logdir)).notices}
     text = notices["taken_newest_files"].text
     assert f"2 of the files in {logdir}" in text
     assert f"{folder}/one.xplane.pb, {folder}/two.xplane.pb. 1 older ones were not read." in text
@@ -222,7 +222,7 @@ def test_the_files_that_were_taken_are_named(logdir: Path) -> None:
 def test_what_lies_deep_in_a_tree_is_not_taken(folder: str, is_profile: bool, tmp_path: Path) -> None:
     (tmp_path / folder).mkdir(parents=True)
     shutil.copy(LOOP, tmp_path / folder / "host.xplane.pb")
-    assert TensorFlowNormaliser().recognises(tmp_path) == is_profile
+    assert TensorFlowNormalizer().recognizes(tmp_path) == is_profile
     if not is_profile:
         with pytest.raises(TraceFormatError, match="holds no run"):
             up.read(tmp_path)
@@ -233,9 +233,9 @@ def test_hosts_do_not_share_lanes(logdir: Path) -> None:
     assert set(table.column("pid").to_pylist()) == {0, 1}
 
 
-def test_neither_empty_directories_nor_missing_files_are_recognised(tmp_path: Path) -> None:
-    assert not TensorFlowNormaliser().recognises(tmp_path)
-    assert not TensorFlowNormaliser().recognises(tmp_path / "none.xplane.pb")
+def test_neither_empty_directories_nor_missing_files_are_recognized(tmp_path: Path) -> None:
+    assert not TensorFlowNormalizer().recognizes(tmp_path)
+    assert not TensorFlowNormalizer().recognizes(tmp_path / "none.xplane.pb")
 
 
 def test_a_directory_without_profiles_is_refused(tmp_path: Path) -> None:
@@ -265,52 +265,52 @@ def event_of(broken: xplane_pb2.XSpace) -> xplane_pb2.XEvent:
 
 @pytest.mark.parametrize("value", [(1 << 63) - 1, -(1 << 63), 1 << 62])
 @pytest.mark.parametrize("name", ["offset_ps", "duration_ps"])
-def test_times_that_cannot_be_are_damage_in_a_plane(name: str, value: int, normalise: Normalise) -> None:
+def test_times_that_cannot_be_are_damage_in_a_plane(name: str, value: int, normalize: Normalize) -> None:
     broken = space()
     setattr(event_of(broken), name, value)
     with pytest.raises(TraceFormatError, match=r"host\.xplane\.pb, plane '/host:CPU' cannot be read"):
-        normalise(broken.SerializeToString())
+        normalize(broken.SerializeToString())
 
 
 @pytest.mark.parametrize("value", [(1 << 63) - 1, -(1 << 63)])
-def test_lines_that_begin_at_no_time_are_damage(value: int, normalise: Normalise) -> None:
+def test_lines_that_begin_at_no_time_are_damage(value: int, normalize: Normalize) -> None:
     broken = space()
     broken.planes[0].lines[0].timestamp_ns = value
     with pytest.raises(TraceFormatError, match="plane '/host:CPU'"):
-        normalise(broken.SerializeToString())
+        normalize(broken.SerializeToString())
 
 
-def test_a_recording_that_begins_at_no_time_is_damage(normalise: Normalise) -> None:
+def test_a_recording_that_begins_at_no_time_is_damage(normalize: Normalize) -> None:
     broken = space()
     task = next(plane for plane in broken.planes if plane.name == "Task Environment")
     (number,) = (key for key, entry in task.stat_metadata.items() if entry.name == "profile_start_time")
     stat = next(stat for stat in task.stats if stat.metadata_id == number)
     stat.uint64_value = (1 << 64) - 1
     with pytest.raises(TraceFormatError, match=r"host\.xplane\.pb"):
-        normalise(broken.SerializeToString())
+        normalize(broken.SerializeToString())
 
 
-def test_an_event_that_ends_before_it_begins_is_named(normalise: Normalise) -> None:
+def test_an_event_that_ends_before_it_begins_is_named(normalize: Normalize) -> None:
     broken = space()
     event_of(broken).duration_ps = -5_000_000
     with pytest.raises(TraceFormatError, match=r"has duration_ns -5000; expected 0"):
-        normalise(broken.SerializeToString())
+        normalize(broken.SerializeToString())
 
 
 @pytest.mark.parametrize("name", [f"Stream #{1 << 63}", f"Stream #{'9' * 5000}"])
-def test_a_stream_that_no_column_holds_is_damage(name: str, normalise: Normalise) -> None:
+def test_a_stream_that_no_column_holds_is_damage(name: str, normalize: Normalize) -> None:
     broken = space()
     broken.planes[0].name, broken.planes[0].lines[0].display_name = "/device:GPU:0", name
     with pytest.raises(TraceFormatError, match=r"host\.xplane\.pb"):
-        normalise(broken.SerializeToString())
+        normalize(broken.SerializeToString())
 
 
-def test_messages_within_messages_without_end_are_damage(normalise: Normalise) -> None:
+def test_messages_within_messages_without_end_are_damage(normalize: Normalize) -> None:
     deep = b""
     for _ in range(300):
         deep = b"\x0b" + deep + b"\x0c"  # a group, which may hold another
     with pytest.raises(TraceFormatError, match=r"host\.xplane\.pb"):
-        normalise(EAGER.read_bytes() + deep)
+        normalize(EAGER.read_bytes() + deep)
 
 
 @pytest.fixture

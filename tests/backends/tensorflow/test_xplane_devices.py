@@ -10,7 +10,7 @@ import pytest
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from unified_profiler.spi import NativeCapture
-from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormalizer
 
 START = 1_700_000_000_000_000_000
 
@@ -64,7 +64,7 @@ def events(tmp_path: Path) -> dict[str, dict[str, Any]]:
     task.stat(task.plane, "profile_start_time", START)
     path = tmp_path / "far.xplane.pb"
     path.write_bytes(space.SerializeToString())
-    table = TensorFlowNormaliser().normalise(NativeCapture(backend="tensorflow", files=(path,)))
+    table = TensorFlowNormalizer().normalize(NativeCapture(backend="tensorflow", files=(path,)))
     return {f"{event['thread']} {event['name']}": event for event in table.to_pylist()}
 
 

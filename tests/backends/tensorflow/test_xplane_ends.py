@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.nesting import find_nesting
 from unified_profiler.spi import NativeCapture
-from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormalizer
 from unified_profiler_tensorflow.read.xplane.ends import Ends
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "xplane"
@@ -97,7 +97,7 @@ def test_an_end_lies_between_that_of_the_event_and_the_mark(rows: list[Row]) -> 
 
 def instructions() -> list[dict[str, Any]]:
     capture = NativeCapture(backend="tensorflow", files=(GOLDEN / "xla_convolution.xplane.pb",))
-    events = assemble([TensorFlowNormaliser().normalise(capture)]).to_pylist()
+    events = assemble([TensorFlowNormalizer().normalize(capture)]).to_pylist()
     return [event for event in events if "hlo_op" in (event["attributes"] or "")]
 
 

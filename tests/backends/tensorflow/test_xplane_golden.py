@@ -13,20 +13,20 @@ import pytest
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.schema import EVENT_SCHEMA
 from unified_profiler.spi import NativeCapture
-from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormalizer
 from unified_profiler_tensorflow.read.xplane.left_out import LEFT_OUT
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "xplane"
 FILES = sorted(file.name.removesuffix(".xplane.pb") for file in GOLDEN.glob("*.xplane.pb"))
 
 
-def normalised(name: str) -> pa.Table:
+def normalized(name: str) -> pa.Table:
     capture = NativeCapture(backend="tensorflow", files=(GOLDEN / f"{name}.xplane.pb",))
-    return TensorFlowNormaliser().normalise(capture)
+    return TensorFlowNormalizer().normalize(capture)
 
 
 def events(name: str, *kinds: str) -> list[dict[str, Any]]:
-    return [event for event in normalised(name).to_pylist() if not kinds or event["kind"] in kinds]
+    return [event for event in normalized(name).to_pylist() if not kinds or event["kind"] in kinds]
 
 
 def attributes(event: dict[str, Any]) -> dict[str, Any]:
@@ -35,13 +35,13 @@ def attributes(event: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_it_is_recognised(name: str) -> None:
-    assert TensorFlowNormaliser().recognises(GOLDEN / f"{name}.xplane.pb")
+def test_it_is_recognized(name: str) -> None:
+    assert TensorFlowNormalizer().recognizes(GOLDEN / f"{name}.xplane.pb")
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_it_has_the_schema(name: str) -> None:
-    assert normalised(name).schema.equals(EVENT_SCHEMA)
+    assert normalized(name).schema.equals(EVENT_SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_is_left_out_is_in_no_attribute(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_only_pieces_of_executors_leave_their_lane_when_nested(name: str) -> None:
-    before, after = normalised(name), assemble([normalised(name)])
+    before, after = normalized(name), assemble([normalized(name)])
     columns = (before.column("name"), before.column("tid"), after.column("tid"))
     moved = {name for name, old, new in zip(*(c.to_pylist() for c in columns), strict=True) if old != new}
     assert moved <= {"ExecutorState::Process"}
@@ -75,7 +75,7 @@ def test_only_pieces_of_executors_leave_their_lane_when_nested(name: str) -> Non
 
 @pytest.mark.parametrize("name", FILES)
 def test_no_self_time_is_negative(name: str) -> None:
-    assert min(assemble([normalised(name)]).column("self_ns").to_pylist()) >= 0
+    assert min(assemble([normalized(name)]).column("self_ns").to_pylist()) >= 0
 
 
 def test_a_node_is_named_by_its_type_and_its_path_is_an_attribute() -> None:
@@ -133,7 +133,7 @@ def test_an_eager_operator_is_one_event_and_named_by_its_type() -> None:
 
 
 def test_the_time_of_an_eager_operator_is_its_own() -> None:
-    table = assemble([normalised("eager")]).to_pylist()
+    table = assemble([normalized("eager")]).to_pylist()
     operators = [event for event in table if event["kind"] == "op"]
     assert all(event["self_ns"] == event["duration_ns"] for event in operators)
     assert all(table[event["parent_id"]]["name"] == "EagerKernelExecute" for event in operators)
@@ -148,7 +148,7 @@ def test_an_annotated_step_is_a_step() -> None:
 
 
 def test_events_are_placed_in_annotated_steps() -> None:
-    table = assemble([normalised("eager")]).to_pylist()
+    table = assemble([normalized("eager")]).to_pylist()
     assert Counter(event["step"] for event in table if event["name"] == "Relu") == {0: 1, 1: 1}
 
 
@@ -204,7 +204,7 @@ def test_operators_of_onednn_are_canonical() -> None:
 
 
 def test_everything_but_the_events_is_metadata() -> None:
-    native = json.loads(normalised("xla").schema.metadata[b"native"])
+    native = json.loads(normalized("xla").schema.metadata[b"native"])
     (said,) = native["xplane"]
     assert said["hostnames"] == ["vm"]
     assert said["profile_options"]["host_tracer_level"] == 2
@@ -215,7 +215,7 @@ def test_everything_but_the_events_is_metadata() -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_event_lies_in_the_recording(name: str) -> None:
-    table = normalised(name)
+    table = normalized(name)
     (said,) = json.loads(table.schema.metadata[b"native"])["xplane"]
     ended = [e for e in table.to_pylist() if not e["name"].startswith("$")]  # frames may be open when recording stops
     assert min(event["start_ns"] for event in ended) >= said["task"]["profile_start_time"]

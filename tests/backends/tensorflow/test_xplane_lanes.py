@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.nesting import FIRST_LANE, find_nesting
 from unified_profiler.spi import NativeCapture
-from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormalizer
 from unified_profiler_tensorflow.read.xplane.planes import Line, columns_of
 
 Record = Callable[..., NativeCapture]
 
 
 def events(capture: NativeCapture) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = TensorFlowNormaliser().normalise(capture).to_pylist()
+    found: list[dict[str, Any]] = TensorFlowNormalizer().normalize(capture).to_pylist()
     return found
 
 
@@ -104,7 +104,7 @@ def test_a_loop_keeps_its_operators_on_their_threads(record: Record) -> None:
 
     matrix = tf.ones((8, 8))
     powers(matrix)
-    table = TensorFlowNormaliser().normalise(record(lambda: powers(matrix)))
+    table = TensorFlowNormalizer().normalize(record(lambda: powers(matrix)))
     nested = assemble([table])
     columns = (table.column("name"), table.column("tid"), nested.column("tid"))
     moved = {name for name, old, new in zip(*(c.to_pylist() for c in columns), strict=True) if old != new}
@@ -114,7 +114,7 @@ def test_a_loop_keeps_its_operators_on_their_threads(record: Record) -> None:
 
 def test_every_lane_nests(record: Record) -> None:
     data = tf.data.Dataset.range(32).map(lambda x: x * 2, num_parallel_calls=2).batch(4).prefetch(2)
-    table = assemble([TensorFlowNormaliser().normalise(record(lambda: list(data), with_stack=True))])
+    table = assemble([TensorFlowNormalizer().normalize(record(lambda: list(data), with_stack=True))])
     start, duration, pid, tid = (table.column(n).to_numpy() for n in ("start_ns", "duration_ns", "pid", "tid"))
     assert np.array_equal(find_nesting(start, duration, pid, tid).tid, tid)
 

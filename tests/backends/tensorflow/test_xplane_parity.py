@@ -1,4 +1,4 @@
-"""Keras in all its modes, walked plainly with TensorFlow's own classes and normalised by us."""
+"""Keras in all its modes, walked plainly with TensorFlow's own classes and normalized by us."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 from unified_profiler.model.alignment import CLOCK_SLACK_NS
 from unified_profiler.model.assembly import assemble
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_tensorflow.read.normalizer import TensorFlowNormaliser
+from unified_profiler_tensorflow.read.normalizer import TensorFlowNormalizer
 from unified_profiler_tensorflow.record.recorder import TensorFlowRecorder
 
 MODES: dict[str, dict[str, Any]] = {
@@ -94,8 +94,8 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return run
 
 
-def normalised(path: Path) -> list[dict[str, Any]]:
-    table = TensorFlowNormaliser().normalise(NativeCapture(backend="tensorflow", files=(path,)))
+def normalized(path: Path) -> list[dict[str, Any]]:
+    table = TensorFlowNormalizer().normalize(NativeCapture(backend="tensorflow", files=(path,)))
     events: list[dict[str, Any]] = table.to_pylist()
     return events
 
@@ -145,7 +145,7 @@ def expected_operators(path: Path) -> dict[tuple[str, str | None], list[tuple[in
 @pytest.mark.parametrize("mode", MODES)
 def test_operators_nodes_starts_and_durations_are_those_of_the_file(mode: str, record: Callable[[str], Path]) -> None:
     found = defaultdict(list)
-    for event in normalised(record(mode)):
+    for event in normalized(record(mode)):
         if event["kind"] == "op":
             node = "xla" if "hlo_op" in (event["attributes"] or "") else node_of(event)
             found[event["name"], node].append((event["start_ns"], event["duration_ns"]))
@@ -177,7 +177,7 @@ def convolution(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tu
 
 
 def instructions(path: Path) -> list[dict[str, Any]]:
-    return [event for event in normalised(path) if "hlo_op" in (event["attributes"] or "")]
+    return [event for event in normalized(path) if "hlo_op" in (event["attributes"] or "")]
 
 
 def test_instructions_last_from_their_start_until_they_are_done(convolution: tuple[Path, object]) -> None:
@@ -233,7 +233,7 @@ def test_every_other_event_is_there_with_name_start_and_duration(mode: str, reco
         for event in walk(record(mode))
         if not event.name.startswith("end: ")
     )
-    events = normalised(record(mode))
+    events = normalized(record(mode))
     others = Counter((e["name"], e["start_ns"], e["duration_ns"]) for e in events if e["kind"] != "op")
     assert others <= expected
     assert len(events) == expected.total()
@@ -246,7 +246,7 @@ def test_each_eager_operator_is_counted_once(record: Callable[[str], Path]) -> N
         for event in walk(record("run_eagerly"))
         if event.name == "EagerExecute" and not event.stats["is_func"]
     )
-    found = Counter(e["name"] for e in normalised(record("run_eagerly")) if e["kind"] == "op" and node_of(e) is None)
+    found = Counter(e["name"] for e in normalized(record("run_eagerly")) if e["kind"] == "op" and node_of(e) is None)
     assert found == calls
     assert calls["Conv2D"] == 2
 
@@ -255,7 +255,7 @@ def test_each_eager_operator_is_counted_once(record: Callable[[str], Path]) -> N
 def test_each_batch_has_its_convolution(mode: str, record: Callable[[str], Path]) -> None:
     found = Counter(
         (event["op"], event["name"])
-        for event in normalised(record(mode))
+        for event in normalized(record(mode))
         if event["kind"] == "op" and event["name"] in {"_FusedConv2D", "Conv2D", "Conv2DBackpropFilter"}
     )
     assert found[("Conv", "Conv2DBackpropFilter")] == 2
@@ -263,13 +263,13 @@ def test_each_batch_has_its_convolution(mode: str, record: Callable[[str], Path]
 
 
 def test_compiled_steps_tell_layers_and_directions(record: Callable[[str], Path]) -> None:
-    found = {(e["origin"], e["direction"]) for e in normalised(record("jit_compile")) if e["kind"] == "op"}
+    found = {(e["origin"], e["direction"]) for e in normalized(record("jit_compile")) if e["kind"] == "op"}
     assert {("Conv", "forward"), ("MaxPool", "backward"), ("Adam", "update")} <= found
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_operators_stay_on_their_threads_when_nested(mode: str, record: Callable[[str], Path]) -> None:
-    table = TensorFlowNormaliser().normalise(NativeCapture(backend="tensorflow", files=(record(mode),)))
+    table = TensorFlowNormalizer().normalize(NativeCapture(backend="tensorflow", files=(record(mode),)))
     nested = assemble([table])
     assert min(nested.column("self_ns").to_pylist()) >= 0
     columns = (table.column("name"), table.column("tid"), nested.column("tid"))
@@ -278,7 +278,7 @@ def test_operators_stay_on_their_threads_when_nested(mode: str, record: Callable
 
 
 def test_shared_work_takes_no_time_from_its_operator(record: Callable[[str], Path]) -> None:
-    table = TensorFlowNormaliser().normalise(NativeCapture(backend="tensorflow", files=(record("default"),)))
+    table = TensorFlowNormalizer().normalize(NativeCapture(backend="tensorflow", files=(record("default"),)))
     events = assemble([table]).to_pylist()
     shared = [event for event in events if event["name"] == "ParallelFor"]
     assert shared

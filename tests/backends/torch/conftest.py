@@ -11,7 +11,7 @@ from torch import nn
 
 from unified_profiler.model.assembly import assemble
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_torch.read.normalizer import KinetoNormaliser
+from unified_profiler_torch.read.normalizer import KinetoNormalizer
 from unified_profiler_torch.record.recorder import TorchRecorder
 
 Record = Callable[..., NativeCapture]
@@ -36,7 +36,7 @@ def events(record: Record) -> Callable[..., pa.Table]:
     """Records a function and returns its events, assembled."""
 
     def run(work: Callable[[], Any], **options: Any) -> pa.Table:
-        return assemble([KinetoNormaliser().normalise(record(work, **options))])
+        return assemble([KinetoNormalizer().normalize(record(work, **options))])
 
     return run
 

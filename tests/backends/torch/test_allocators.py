@@ -33,7 +33,7 @@ def test_on_the_cpu_torch_does_not_tell() -> None:
     assert allocated_bytes() == {}
 
 
-def test_asking_initialises_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asking_initializes_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch._C, "_cuda_memoryStats", None, raising=False)
     assert allocated_bytes() == {}
     assert not torch.cuda.is_initialized()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from unified_profiler import Profiler, op_table, schedule, step_breakdown, summarise
+from unified_profiler import Profiler, op_table, schedule, step_breakdown, summarize
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's compiler imports deprecated parts
 
@@ -64,18 +64,18 @@ def test_the_time_of_compiling_is_in_no_operator_and_counts_once(recompiled: Pro
 
 
 def test_the_summary_has_the_share_of_compiling(recompiled: Profiler) -> None:
-    summary = summarise(recompiled.traces[0])
+    summary = summarize(recompiled.traces[0])
     (finding,) = [finding for finding in summary.findings if finding.code == "compile"]
     assert finding.values["compile_share"] == summary.step_parts.compile_ns / summary.step_parts.wall_ns > 0
 
 
 def test_a_users_region_named_as_a_phase_of_the_compiler_stays_a_region(record: Any) -> None:
-    from unified_profiler_torch.read.normalizer import KinetoNormaliser
+    from unified_profiler_torch.read.normalizer import KinetoNormalizer
 
     def work() -> None:
         with torch.profiler.record_function("dynamo"):
             torch.ones(2) + 1
 
-    events = KinetoNormaliser().normalise(record(work)).to_pylist()
+    events = KinetoNormalizer().normalize(record(work)).to_pylist()
     kinds = {row["name"]: row["kind"] for row in events}
     assert (kinds["dynamo"], kinds["aten::add"]) == ("region", "op")

@@ -11,7 +11,7 @@ import torch.autograd.profiler as autograd_profiler
 
 from unified_profiler.errors import BackendBusyError, NativeProfilerError, UsageError
 from unified_profiler.spi import NativeCapture, RecordOptions
-from unified_profiler_torch.read.normalizer import KinetoNormaliser
+from unified_profiler_torch.read.normalizer import KinetoNormalizer
 from unified_profiler_torch.record.recorder import TorchRecorder
 
 
@@ -20,7 +20,7 @@ def work() -> None:
 
 
 def names(capture: NativeCapture) -> set[str]:
-    return set(KinetoNormaliser().normalise(capture).column("name").to_pylist())
+    return set(KinetoNormalizer().normalize(capture).column("name").to_pylist())
 
 
 def test_a_capture_is_one_trace_in_the_work_directory(record: Any, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def _two_steps(recorder: TorchRecorder) -> NativeCapture:
 
 def test_steps_are_annotated_in_a_trace_that_is_kept(tmp_path: Path) -> None:
     capture = _two_steps(TorchRecorder(RecordOptions(keep_native=True), tmp_path))
-    table = KinetoNormaliser().normalise(capture)
+    table = KinetoNormalizer().normalize(capture)
     steps = table.filter(pa.compute.equal(table.column("kind"), "step"))
     assert steps.column("step").to_pylist() == [7, 8]
     assert steps.column("name").to_pylist() == ["ProfilerStep#7", "ProfilerStep#8"]

@@ -14,7 +14,7 @@ import pytest
 
 from unified_profiler.model.records import Manifest
 from unified_profiler.model.run import Run, read_run
-from unified_profiler.report import summarise
+from unified_profiler.report import summarize
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 SETUP = """
@@ -325,7 +325,7 @@ def test_each_rank_of_a_job_writes_its_own_files(tmp_path: Path) -> None:
     assert run.ranks == [0, 1]
     assert [trace.info.rank for trace in run.traces] == [0, 1]
     assert [manifest.step_count for manifest in run.manifests.values()] == [24, 24]
-    verdict = [statement.code for statement in summarise(run).ranks_verdict]
+    verdict = [statement.code for statement in summarize(run).ranks_verdict]
     assert verdict
     assert "ranks.too_few" not in verdict
     assert all(trace.info.last_step == 21 for trace in run.traces)

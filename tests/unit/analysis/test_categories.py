@@ -28,7 +28,7 @@ def test_operators_are_those_of_onnx_or_marked_as_others() -> None:
         ({"op": "Identity", "kind": "copy"}, "copy"),
         ({"kind": "collective"}, "collective"),
         ({"op": "x:Unheard", "origin": "LSTM"}, "recurrent"),
-        ({"origin": "LayerNormalization"}, "normalisation"),
+        ({"origin": "LayerNormalization"}, "normalization"),
         ({"op": "x:Alloc"}, "bookkeeping"),
         ({"op": "x:Alloc", "origin": "Gemm"}, "bookkeeping"),
         ({"op": "x:NoOp", "direction": "update"}, "bookkeeping"),

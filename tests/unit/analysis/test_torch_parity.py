@@ -15,7 +15,7 @@ from unified_profiler.model.assembly import assemble
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.trace import Trace
 from unified_profiler.spi import NativeCapture
-from unified_profiler_torch.read.normalizer import KinetoNormaliser
+from unified_profiler_torch.read.normalizer import KinetoNormalizer
 
 torch = pytest.importorskip("torch")
 
@@ -69,7 +69,7 @@ def _capture(path: Path, *, with_stack: bool) -> Capture:
 
 
 def _read(path: Path) -> Trace:
-    events = assemble([KinetoNormaliser().normalise(NativeCapture(backend="torch", files=(path,)))])
+    events = assemble([KinetoNormalizer().normalize(NativeCapture(backend="torch", files=(path,)))])
     return Trace(events, TraceInfo(event_count=len(events)))
 
 

@@ -163,7 +163,7 @@ def test_an_equals_sign_may_be_followed_by_more(invoke: Invoke, before: Path, sa
     result = invoke("gate", f"--baseline={before}", same, "--candidate", slower, "--format", "json")
     found = json.loads(result.stdout)
     assert found["baseline"]["names"] == [str(before), str(same)]
-    assert found["judgements"][0]["baseline"]["run_count"] == 2
+    assert found["judgments"][0]["baseline"]["run_count"] == 2
 
 
 # --- formats ----------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_json_holds_all_of_it(invoke: Invoke, before: Path, slower: Path) -> Non
     result = invoke("gate", "--baseline", before, "--candidate", slower, "--format", "json")
     found = json.loads(result.stdout)
     assert (result.exit_code, found["verdict"]) == (1, "regression")
-    assert found["judgements"][0]["contributions"][0]["name"] == "aten::mm"
+    assert found["judgments"][0]["contributions"][0]["name"] == "aten::mm"
 
 
 def test_markdown_shows_names_as_they_are(invoke: Invoke, before: Path, slower: Path) -> None:

@@ -38,7 +38,7 @@ def test_the_suffix_says_the_format(invoke: Invoke, run_dir: Path, tmp_path: Pat
 
 def test_json_holds_the_summary(invoke: Invoke, run_dir: Path, tmp_path: Path) -> None:
     invoke("report", run_dir, "--format", "json", "-o", tmp_path / "numbers")
-    assert json.loads((tmp_path / "numbers").read_text()) == up.summarise(up.read(run_dir)).model_dump(mode="json")
+    assert json.loads((tmp_path / "numbers").read_text()) == up.summarize(up.read(run_dir)).model_dump(mode="json")
 
 
 def test_rank_and_language_are_taken(invoke: Invoke, run_dir: Path, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_summary_fits_eighty_columns(invoke: Invoke, run_dir: Path, monkeypatc
 
 def test_a_summary_for_programs_is_json(invoke: Invoke, run_dir: Path) -> None:
     result = invoke("summary", run_dir, "--json")
-    assert json.loads(result.stdout) == up.summarise(up.read(run_dir)).model_dump(mode="json")
+    assert json.loads(result.stdout) == up.summarize(up.read(run_dir)).model_dump(mode="json")
 
 
 def test_a_summary_speaks_chinese(invoke: Invoke, run_dir: Path) -> None:

@@ -57,12 +57,12 @@ def test_deferred_traces_are_those_of_immediate_delivery(on_disk: bool, tmp_path
     assert not pending(tmp_path / "deferred")
 
 
-def test_nothing_is_normalised_and_no_handler_called_before_stop(tmp_path: Path) -> None:
+def test_nothing_is_normalized_and_no_handler_called_before_stop(tmp_path: Path) -> None:
     backend, ready = FakeBackend(), list[Trace]()
     prof = profiler(backend, output_dir=tmp_path, on_trace_ready=ready.append)
     prof.start()
     loop(prof, backend)
-    assert "normalise" not in backend.calls
+    assert "normalize" not in backend.calls
     assert (prof.traces, ready) == ((), [])
     assert [folder.name for folder in pending(tmp_path)] == ["cycle-00000", "cycle-00001"]
     prof.stop()
@@ -77,7 +77,7 @@ def test_one_cycle_is_finished_after_the_other() -> None:
     prof = profiler(backend, on_trace_ready=lambda _: calls.append(list(backend.calls)))
     with prof:
         loop(prof, backend)
-    assert [verbs.count("normalise") for verbs in calls] == [1, 2]
+    assert [verbs.count("normalize") for verbs in calls] == [1, 2]
 
 
 def test_native_files_that_are_to_be_kept_are_where_they_always_are(tmp_path: Path) -> None:
@@ -100,9 +100,9 @@ def test_without_a_run_directory_there_is_nothing_to_be_left_to_readers() -> Non
 
 @pytest.mark.parametrize("on_disk", [True, False])
 def test_a_capture_that_cannot_be_read_is_a_failure_and_its_files_are_kept(on_disk: bool, tmp_path: Path) -> None:
-    backend = FakeBackend(fails_at=frozenset({"normalise"}))
+    backend = FakeBackend(fails_at=frozenset({"normalize"}))
     prof = delivered(backend=backend, output_dir=tmp_path if on_disk else None)
-    assert [(one.action, one.cycle) for one in prof.failures] == [("normalise", 0), ("normalise", 1)]
+    assert [(one.action, one.cycle) for one in prof.failures] == [("normalize", 0), ("normalize", 1)]
     assert all(Path(one.kept or "", "fake.json").is_file() for one in prof.failures)
     assert len(prof.traces) == 2
     assert not pending(tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.gating import Gate, Verdict, gate
-from unified_profiler.gating.judgement import FEWEST_STEPS
+from unified_profiler.gating.judgment import FEWEST_STEPS
 from unified_profiler.gating.junit import junit
 from unified_profiler.gating.markdown import markdown
 from unified_profiler.gating.text import as_text
@@ -30,9 +30,9 @@ def steps(count: int = 100, *, ms: float = 5, seed: int = 0) -> list[float]:
 
 
 def only(found: Gate) -> tuple[Verdict, str]:
-    (judgement,) = found.judgements
-    assert found.verdict is judgement.verdict
-    return judgement.verdict, judgement.reason.code
+    (judgment,) = found.judgments
+    assert found.verdict is judgment.verdict
+    return judgment.verdict, judgment.reason.code
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -45,11 +45,11 @@ def test_the_same_steps_are_within_bounds(run_of: RunOf) -> None:
 def test_slower_steps_are_a_regression(run_of: RunOf) -> None:
     found = gate(run_of(steps()), run_of(steps(ms=6)))
     assert only(found) == (Verdict.REGRESSION, "regression")
-    (judgement,) = found.judgements
-    assert judgement.ratio == pytest.approx(1.2, abs=0.01)
-    assert judgement.ratio_low is not None
-    assert judgement.ratio_high is not None
-    assert judgement.ratio_low < 1.2 < judgement.ratio_high
+    (judgment,) = found.judgments
+    assert judgment.ratio == pytest.approx(1.2, abs=0.01)
+    assert judgment.ratio_low is not None
+    assert judgment.ratio_high is not None
+    assert judgment.ratio_low < 1.2 < judgment.ratio_high
 
 
 def test_faster_steps_are_within_bounds(run_of: RunOf) -> None:
@@ -64,17 +64,17 @@ def test_first_steps_do_not_count(run_of: RunOf) -> None:
 def test_too_few_steps_say_how_many_are_needed(run_of: RunOf) -> None:
     found = gate(run_of(steps()), run_of(steps(15)))
     assert only(found) == (Verdict.CANNOT_TELL, "few_steps")
-    assert found.judgements[0].needed_step_count == FEWEST_STEPS
-    assert str(FEWEST_STEPS) in found.judgements[0].reason.text
+    assert found.judgments[0].needed_step_count == FEWEST_STEPS
+    assert str(FEWEST_STEPS) in found.judgments[0].reason.text
 
 
 def test_noise_says_how_many_steps_would_tell(run_of: RunOf) -> None:
     random = np.random.default_rng(3)
     before, after = (run_of(5 * MS * (1 + 0.2 * random.exponential(size=60))) for _ in range(2))
-    (judgement,) = gate(before, after, max_regression=0.1).judgements
-    assert judgement.reason.code == "noisy_steps"
-    assert judgement.needed_step_count is not None
-    assert judgement.needed_step_count > 60
+    (judgment,) = gate(before, after, max_regression=0.1).judgments
+    assert judgment.reason.code == "noisy_steps"
+    assert judgment.needed_step_count is not None
+    assert judgment.needed_step_count > 60
 
 
 def test_so_many_steps_do_tell(run_of: RunOf) -> None:
@@ -95,7 +95,7 @@ def test_unrecorded_steps_are_never_set_against_recorded_ones(run_of: RunOf) -> 
 
 def test_recorded_steps_are_taken_where_there_are_too_few_others(run_of: RunOf) -> None:
     found = gate(run_of(steps(), phase="record"), run_of(steps(seed=1), phase="record"))
-    assert found.judgements[0].steps == "recorded"
+    assert found.judgments[0].steps == "recorded"
     assert found.verdict is Verdict.WITHIN
 
 
@@ -109,13 +109,13 @@ def in_turn(run_of: RunOf, *, ms: float, speeds: list[float], first: int) -> lis
     ]
 
 
-def test_runs_in_turn_are_compared_with_their_neighbours(run_of: RunOf) -> None:
+def test_runs_in_turn_are_compared_with_their_neighbors(run_of: RunOf) -> None:
     speeds = [1, 2, 1.5, 3, 1.2, 1]
     before = in_turn(run_of, ms=5, speeds=speeds, first=0)
     assert gate(before, in_turn(run_of, ms=5, speeds=speeds, first=1)).verdict is Verdict.WITHIN
     found = gate(before, in_turn(run_of, ms=5.5, speeds=speeds, first=1))
     assert found.verdict is Verdict.REGRESSION
-    assert found.judgements[0].paired
+    assert found.judgments[0].paired
 
 
 def test_runs_not_in_turn_are_no_pairs_and_that_is_said(run_of: RunOf) -> None:
@@ -123,7 +123,7 @@ def test_runs_not_in_turn_are_no_pairs_and_that_is_said(run_of: RunOf) -> None:
     before = in_turn(run_of, ms=5, speeds=speeds, first=0)
     after = in_turn(run_of, ms=5.5, speeds=speeds, first=1000)
     found = gate(before, after)
-    assert not found.judgements[0].paired
+    assert not found.judgments[0].paired
     assert found.verdict is Verdict.CANNOT_TELL
     assert [notice.code for notice in found.notices] == ["not_in_turn"]
 
@@ -131,10 +131,10 @@ def test_runs_not_in_turn_are_no_pairs_and_that_is_said(run_of: RunOf) -> None:
 def test_few_noisy_runs_in_turn_say_how_many_are_needed(run_of: RunOf) -> None:
     before = in_turn(run_of, ms=5, speeds=[1, 1, 1, 1, 1], first=0)
     after = in_turn(run_of, ms=5, speeds=[0.95, 1.1, 0.9, 1.0, 1.08], first=1)
-    (judgement,) = gate(before, after).judgements
-    assert judgement.reason.code == "noisy_runs"
-    assert judgement.needed_run_count is not None
-    assert judgement.needed_run_count > 5
+    (judgment,) = gate(before, after).judgments
+    assert judgment.reason.code == "noisy_runs"
+    assert judgment.needed_run_count is not None
+    assert judgment.needed_run_count > 5
 
 
 # --- ranks ------------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_the_slowest_rank_of_each_step_counts_and_is_named(run_of: RunOf) -> Non
     assert gate(before, run_of(steps(), steps(ms=4.9))).verdict is Verdict.WITHIN
     found = gate(before, run_of(steps(), steps(ms=7)))
     assert found.verdict is Verdict.REGRESSION
-    assert [(each.kind, each.name) for each in found.judgements[0].contributions] == [("rank", "1")]
+    assert [(each.kind, each.name) for each in found.judgments[0].contributions] == [("rank", "1")]
 
 
 def test_one_rank_can_be_judged(run_of: RunOf) -> None:
@@ -229,14 +229,14 @@ def test_different_frameworks_are_told(recorded: Recorded) -> None:
 
 def test_an_operator_that_got_slower_is_found_though_the_step_hardly_is(recorded: Recorded) -> None:
     found = gate(recorded(OPS), recorded({**OPS, "aten::mm": 220_000}, seed=1), metric=["op:aten::mm", "step"])
-    assert [judgement.verdict for judgement in found.judgements] == [Verdict.REGRESSION, Verdict.WITHIN]
-    assert found.judgements[0].contributions[0].name == "aten::mm"
+    assert [judgment.verdict for judgment in found.judgments] == [Verdict.REGRESSION, Verdict.WITHIN]
+    assert found.judgments[0].contributions[0].name == "aten::mm"
 
 
 def test_a_step_names_the_operator_that_made_it_slower(recorded: Recorded) -> None:
-    (judgement,) = gate(recorded(OPS), recorded({**OPS, "aten::mm": 400_000}, seed=1)).judgements
-    assert judgement.verdict is Verdict.REGRESSION
-    first = judgement.contributions[0]
+    (judgment,) = gate(recorded(OPS), recorded({**OPS, "aten::mm": 400_000}, seed=1)).judgments
+    assert judgment.verdict is Verdict.REGRESSION
+    first = judgment.contributions[0]
     assert (first.kind, first.name, first.differs) == ("operator", "aten::mm", True)
     assert first.share > 0.8
 
@@ -247,9 +247,9 @@ def test_one_run_on_a_slower_machine_is_no_regression(recorded: Recorded) -> Non
 
 
 def test_what_no_operator_covers_is_named(recorded: Recorded) -> None:
-    (judgement,) = gate(recorded(OPS), recorded(OPS, seed=1, outside_ns=300_000)).judgements
-    assert judgement.verdict is Verdict.REGRESSION
-    assert [(each.kind, each.name) for each in judgement.contributions][:1] == [("outside", "outside of operators")]
+    (judgment,) = gate(recorded(OPS), recorded(OPS, seed=1, outside_ns=300_000)).judgments
+    assert judgment.verdict is Verdict.REGRESSION
+    assert [(each.kind, each.name) for each in judgment.contributions][:1] == [("outside", "outside of operators")]
 
 
 def test_recorded_steps_must_confirm_what_one_run_shows(run_of: RunOf, recorded: Recorded) -> None:
@@ -262,9 +262,9 @@ def test_recorded_steps_must_confirm_what_one_run_shows(run_of: RunOf, recorded:
 
 
 def test_a_run_without_steps_that_count_is_not_counted(run_of: RunOf) -> None:
-    (judgement,) = gate([run_of(steps()), run_of(steps(1))], run_of(steps(seed=1))).judgements
-    assert judgement.verdict is Verdict.WITHIN
-    assert judgement.baseline.run_count == 1
+    (judgment,) = gate([run_of(steps()), run_of(steps(1))], run_of(steps(seed=1))).judgments
+    assert judgment.verdict is Verdict.WITHIN
+    assert judgment.baseline.run_count == 1
 
 
 @pytest.mark.parametrize("metric", ["op:MatMul", "region:forward"])
@@ -302,13 +302,13 @@ def test_more_memory_is_a_regression() -> None:
     assert gate(before, allocating(100 * mega), metric="memory").verdict is Verdict.WITHIN
     found = gate(before, allocating(120 * mega), metric="memory")
     assert found.verdict is Verdict.REGRESSION
-    assert found.judgements[0].unit == "bytes"
-    assert "120.00 MB" in found.judgements[0].reason.text
+    assert found.judgments[0].unit == "bytes"
+    assert "120.00 MB" in found.judgments[0].reason.text
 
 
 def test_the_gravest_verdict_is_that_of_the_gate(recorded: Recorded) -> None:
     found = gate(recorded(OPS), recorded({**OPS, "aten::mm": 400_000}, seed=1), metric=["op:aten::add", "op:aten::mm"])
-    assert [judgement.verdict for judgement in found.judgements] == [Verdict.WITHIN, Verdict.REGRESSION]
+    assert [judgment.verdict for judgment in found.judgments] == [Verdict.WITHIN, Verdict.REGRESSION]
     assert found.verdict is Verdict.REGRESSION
 
 

@@ -108,7 +108,7 @@ def test_a_driver_that_is_no_longer_used_frees_the_native_profiler() -> None:
     profiler = one.profiler
     one.begin("fit")
     del one
-    assert backend.calls[-2:] == ["stop", "normalise"]
+    assert backend.calls[-2:] == ["stop", "normalize"]
     assert [complete for _, _, complete in recorded(profiler)] == [False]
 
 
@@ -123,7 +123,7 @@ def test_a_driver_that_another_thread_drops_is_not_stopped_there() -> None:
     thread.join()
     assert backend.calls[-1] == "mark_step"
     profiler.stop()
-    assert backend.calls[-1] == "normalise"
+    assert backend.calls[-1] == "normalize"
 
 
 EXITING = """

@@ -23,7 +23,7 @@ SCRIPTS = {
     "exception group of causes": "try:\n    1/0\nexcept ZeroDivisionError as e:\n    raise KeyError('k') from e",
     "syntax error": "x = = 1",
     "arguments": "import sys; print(sys.argv[1:], __name__, sys.argv[0] == __file__)",
-    "own folder on the path": "import neighbour; print(neighbour.NAME)",
+    "own folder on the path": "import neighbor; print(neighbor.NAME)",
     "encoding": "# coding: latin-1\nprint(len('\xe9'))",
     "multiprocessing by spawn": (
         "import multiprocessing as m\ndef f(q):\n    q.put(__name__)\nif __name__ == '__main__':\n"
@@ -48,7 +48,7 @@ def run(*command: str, folder: Path) -> tuple[int, str, str]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "neighbour.py").write_text("NAME = 'next door'")
+    (tmp_path / "code" / "neighbor.py").write_text("NAME = 'next door'")
     return tmp_path
 
 
@@ -74,7 +74,7 @@ def test_a_module_behaves_as_under_python_itself(folder: Path) -> None:
 
 
 def test_a_folder_with_a_main_behaves_as_under_python_itself(folder: Path) -> None:
-    (folder / "code" / "__main__.py").write_text("import sys, neighbour\nprint(sys.argv, __name__, neighbour.NAME)")
+    (folder / "code" / "__main__.py").write_text("import sys, neighbor\nprint(sys.argv, __name__, neighbor.NAME)")
     plain = run("code", "a", folder=folder)
     ours = run("-c", RUNNER.format(target="code", args=("a",), m=False), folder=folder)
     assert ours == plain

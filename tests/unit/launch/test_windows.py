@@ -132,13 +132,13 @@ def test_without_an_opening_phases_are_those_of_the_plan(backend: FakeBackend) -
     assert phases(profiler) == ["idle"] * 3 + ["warmup"] + ["record"] * 2 + ["idle"]
 
 
-def test_a_deferred_opening_that_is_not_needed_is_never_normalised(backend: FakeBackend) -> None:
+def test_a_deferred_opening_that_is_not_needed_is_never_normalized(backend: FakeBackend) -> None:
     both, profiler, _ = windows(backend, deliver="deferred")
     for _ in range(8):
         both.step()
-    assert "normalise" not in backend.calls
+    assert "normalize" not in backend.calls
     assert not both.finish()
-    assert backend.calls.count("normalise") == len(profiler.traces) == 1
+    assert backend.calls.count("normalize") == len(profiler.traces) == 1
 
 
 def test_a_deferred_opening_that_stands_in_is_finished(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ def _close_to(nanoseconds: int | None, expected: int) -> bool:
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_the_step_times_of_a_rank_are_its_own(job: Run, rank: int) -> None:
-    summary = up.summarise(job.select(rank=rank))
+    summary = up.summarize(job.select(rank=rank))
     assert [each.rank for each in summary.ranks] == [rank]
     assert summary.steps.count == CYCLES * (WAIT + ACTIVE) + AFTER
     assert _close_to(summary.steps.fastest_ns, STEP_NS[rank])
@@ -58,7 +58,7 @@ def test_the_step_times_of_a_rank_are_its_own(job: Run, rank: int) -> None:
 @pytest.mark.parametrize("cycle", [0, 1])
 def test_the_steps_of_a_cycle_are_those_it_recorded_and_those_that_led_up_to_them(job: Run, cycle: int) -> None:
     part = job.select(cycle=cycle)
-    summary = up.summarise(part)
+    summary = up.summarize(part)
     assert (summary.steps.count, summary.steps.recorded_count) == (WAIT + ACTIVE, ACTIVE)
     assert [each.cycle_count for each in summary.ranks] == [1, 1]
     first = cycle * (WAIT + ACTIVE)
@@ -76,14 +76,14 @@ def test_the_manifest_of_a_cycle_is_about_that_cycle(job: Run) -> None:
     assert [failure.cycle for failure in manifest.failures] == [None, 1]
     assert manifest.step_count == WAIT + ACTIVE
     assert _close_to(manifest.overhead.unrecorded_step_ns, 2 * STEP_NS[1])
-    duration = up.summarise(part).duration_ns
+    duration = up.summarize(part).duration_ns
     assert (WAIT + ACTIVE) * 2 * STEP_NS[1] <= duration < (WAIT + ACTIVE) * 2.2 * STEP_NS[1]
 
 
 def test_selections_of_all_ranks_and_cycles_make_up_the_run(job: Run) -> None:
     parts = [job.select(rank=rank, cycle=cycle) for rank in (0, 1) for cycle in (0, 1)]
     assert [trace for part in parts for trace in part.traces] == list(job.traces)
-    assert sum(up.summarise(part).event_count for part in parts) == up.summarise(job).event_count
+    assert sum(up.summarize(part).event_count for part in parts) == up.summarize(job).event_count
     assert job.select() is job
     assert job.select(rank=1).select(cycle=0).steps == job.select(cycle=0).select(rank=1).steps
 
@@ -92,7 +92,7 @@ def test_a_rank_without_a_trace_has_its_manifest(job: Run) -> None:
     killed = Run(traces=[t for t in job.traces if t.info.rank == 0], manifests=job.manifests, steps=job.steps)
     part = killed.select(rank=1)
     assert (part.ranks, len(part.traces)) == ([1], 0)
-    assert [notice.code for notice in up.summarise(part).notices] == ["empty_run"]
+    assert [notice.code for notice in up.summarize(part).notices] == ["empty_run"]
 
 
 @pytest.mark.parametrize(("wanted", "named"), [({"rank": 7}, "rank 7"), ({"rank": 0, "cycle": 9}, "rank 0 cycle 9")])
@@ -103,7 +103,7 @@ def test_a_part_that_is_missing_is_refused(job: Run, wanted: dict[str, int], nam
 
 @pytest.mark.parametrize("wanted", [{"rank": 1}, {"cycle": 1}, {"rank": 1, "cycle": 0}])
 def test_summary_and_report_are_of_the_selection(job: Run, wanted: dict[str, int], tmp_path: Path) -> None:
-    expected = up.summarise(job.select(**wanted)).model_dump(mode="json")
+    expected = up.summarize(job.select(**wanted)).model_dump(mode="json")
     options = [text for name, number in wanted.items() for text in (f"--{name}", str(number))]
     shown = CliRunner().invoke(app, ["summary", str(job.path), *options, "--json"])
     assert json.loads(shown.stdout) == expected

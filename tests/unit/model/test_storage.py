@@ -188,8 +188,8 @@ def test_an_output_dir_without_permission_is_refused(tmp_path: Path, monkeypatch
 
 
 def test_a_column_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ValueError, match="no column \\['colour'\\]"):
-        event_table({"colour": "red"}, rows=1)
+    with pytest.raises(ValueError, match="no column \\['color'\\]"):
+        event_table({"color": "red"}, rows=1)
 
 
 def test_a_column_of_the_wrong_length_is_refused() -> None:

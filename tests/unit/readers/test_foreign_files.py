@@ -80,8 +80,8 @@ def test_what_is_no_file_is_neither_read_nor_waited_for(native: tuple[Path, Path
     file.unlink()
     put(file)
     for backend in registry.backends().values():
-        backend.normaliser().recognises(path)
-        backend.normaliser().recognises(file)
+        backend.normalizer().recognizes(path)
+        backend.normalizer().recognizes(file)
     with suppress(TraceFormatError):  # of a directory, the rest may be read
         read(path)
 

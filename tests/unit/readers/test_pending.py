@@ -63,7 +63,7 @@ BOTH = [["fake::op1", "fake::op2"], ["fake::op4", "fake::op5"]]
 
 
 def test_the_first_read_makes_the_traces_and_later_ones_find_them(left: Path, backend: FakeBackend) -> None:
-    assert backend.calls.count("normalise") == 0
+    assert backend.calls.count("normalize") == 0
     assert ops(up.read(left.parent)) == BOTH
     assert {path.name for path in left.iterdir()} == {
         "manifest.json", "steps.arrow", "cycles.jsonl", "cycle-00000.parquet", "cycle-00001.parquet",
@@ -71,7 +71,7 @@ def test_the_first_read_makes_the_traces_and_later_ones_find_them(left: Path, ba
     again = up.read(left.parent)
     assert ops(again) == BOTH
     assert [record.file for record in again.manifests[0].cycles] == ["cycle-00000.parquet", "cycle-00001.parquet"]
-    assert backend.calls.count("normalise") == 2
+    assert backend.calls.count("normalize") == 2
 
 
 def test_a_directory_of_runs_a_rank_and_a_manifest_lead_there_too(left: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_capture_that_cannot_be_read_is_a_failure_and_its_files_are_kept(left:
     run = up.read(left.parent)
     assert ops(run) == [[], BOTH[1]]
     (failure,) = run.manifests[0].failures
-    assert (failure.source, failure.action, failure.cycle) == ("fake", "normalise", 0)
+    assert (failure.source, failure.action, failure.cycle) == ("fake", "normalize", 0)
     assert Path(failure.kept or "").joinpath("fake.json").is_file()
     assert up.read(left.parent).manifests[0].failures == (failure,)
 
@@ -209,7 +209,7 @@ def test_two_readers_at_once_give_the_same(left: Path, backend: FakeBackend, mon
     for thread in readers:
         thread.join()
     assert found == {"a": BOTH, "b": BOTH}
-    assert backend.calls.count("normalise") == 2
+    assert backend.calls.count("normalize") == 2
 
 
 DIES = """

@@ -49,7 +49,7 @@ def test_the_unit_is_the_last_word_of_the_name() -> None:
 
 
 def test_a_summary_has_what_the_hardware_did() -> None:
-    hardware = up.summarise(counted()).hardware
+    hardware = up.summarize(counted()).hardware
     row = next(counter for counter in hardware if counter.name == "process CPU %")
     assert (row.mean, row.minimum, row.maximum, row.sample_count) == (75, 50, 100, 2)
     assert all(counter.name != ALLOCATED for counter in hardware)

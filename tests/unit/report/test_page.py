@@ -31,7 +31,7 @@ def nccl() -> up.Run:
 
 def test_the_page_holds_the_numbers_of_the_analyses(nccl: up.Run) -> None:
     content = embedded(page(nccl))
-    assert content["summary"] == up.summarise(nccl).model_dump(mode="json")
+    assert content["summary"] == up.summarize(nccl).model_dump(mode="json")
     for by in GROUPINGS:
         (table,) = content["operators"][by]
         result = up.op_table(nccl, by=by)

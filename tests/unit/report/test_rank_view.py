@@ -133,11 +133,11 @@ def test_a_single_rank_has_no_such_page(trace: up.Trace) -> None:
 
 @pytest.mark.parametrize(("language", "words"), [("en", "Rank 2 is slow since step"), ("zh", "rank 2 从第")])
 def test_the_markdown_says_the_verdict(fleet: up.Run, language: str, words: str) -> None:
-    assert words in markdown(up.summarise(fleet), language=language)
+    assert words in markdown(up.summarize(fleet), language=language)
 
 
 def test_of_many_slow_ranks_the_slowest_are_told_and_the_others_counted(fleet: up.Run) -> None:
-    summary = up.summarise(fleet)
+    summary = up.summarize(fleet)
     said = markdown(summary.model_copy(update={"ranks_verdict": summary.ranks_verdict * 5}))
     assert said.count("is slow since step") == 3
     assert "2 more ranks are slow." in said

@@ -39,11 +39,11 @@ def trace(*, seconds: float = 10, covered: float = 0.9, cycle: float = 0, **perc
 
 
 def codes(source: up.Trace | Run) -> list[str]:
-    return [notice.code for notice in up.summarise(source).notices]
+    return [notice.code for notice in up.summarize(source).notices]
 
 
 def test_a_process_that_got_little_of_what_its_threads_wanted_is_starved() -> None:
-    summary = up.summarise(trace(cpu=4, wait=96, system=100))
+    summary = up.summarize(trace(cpu=4, wait=96, system=100))
     first = summary.notices[0]
     assert (first.code, first.level) == ("starved", "warning")
     assert first.values == pytest.approx(
@@ -54,7 +54,7 @@ def test_a_process_that_got_little_of_what_its_threads_wanted_is_starved() -> No
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_it_stands_before_where_the_time_went(language: str) -> None:
-    text = markdown(up.summarise(trace(cpu=4, wait=96, system=100)), language=language)
+    text = markdown(up.summarize(trace(cpu=4, wait=96, system=100)), language=language)
     assert text.index("4.0%") < text.index("aten::sqrt")
 
 
@@ -134,7 +134,7 @@ def steps(sqrt_us: list[int]) -> up.Trace:
 
 
 def test_where_one_step_dominates_operators_are_ranked_by_a_usual_step() -> None:
-    summary = up.summarise(steps([10, 10, 50_000, 10, 10]))
+    summary = up.summarize(steps([10, 10, 50_000, 10, 10]))
     assert summary.dominating_step is not None
     assert summary.dominating_step.step == 2
     assert [(row["name"], row["step_self_cpu_ns"]) for row in summary.operators] == [
@@ -151,7 +151,7 @@ def test_where_one_step_dominates_operators_are_ranked_by_a_usual_step() -> None
 
 @pytest.mark.parametrize("sqrt_us", [[10] * 5, [400, 500, 600], [10, 10, 500], [10, 50_000], [50_000]])
 def test_else_by_their_totals(sqrt_us: list[int]) -> None:
-    summary = up.summarise(steps(sqrt_us))
+    summary = up.summarize(steps(sqrt_us))
     assert summary.dominating_step is None
     assert "operator" in [finding.code for finding in summary.findings]
     assert "step_self_cpu_ns" not in summary.operators[0]

@@ -43,7 +43,7 @@ def codes(statements: Any) -> list[str]:
 @pytest.mark.parametrize("name", NATIVE)
 def test_numbers_are_those_of_the_analyses(name: str) -> None:
     run = up.read(GOLDEN / name)
-    summary = up.summarise(run)
+    summary = up.summarize(run)
     operators = op_table(run)
     assert list(summary.operators) == operators.to_arrow().slice(0, 50).to_pylist()
     assert summary.operator_count == len(operators)
@@ -56,14 +56,14 @@ def test_numbers_are_those_of_the_analyses(name: str) -> None:
 
 
 def test_categories_have_all_of_the_self_time(trace: up.Trace) -> None:
-    summary = up.summarise(trace)
+    summary = up.summarize(trace)
     total = sum(row["self_cpu_ns"] for row in summary.categories)
     assert total == sum(row["self_cpu_ns"] for row in summary.operators) == 2 * 70_000
 
 
 def test_steps_before_and_after_recording_are_counted(tmp_path: Path) -> None:
     prof = recorded(tmp_path)
-    summary = up.summarise(prof.run)
+    summary = up.summarize(prof.run)
     assert (summary.steps.count, summary.steps.recorded_count) == (6, 2)
     (rank,) = summary.ranks
     assert (rank.step_count, rank.recorded_step_count, rank.cycle_count, rank.ended) == (6, 2, 1, True)
@@ -72,24 +72,24 @@ def test_steps_before_and_after_recording_are_counted(tmp_path: Path) -> None:
 
 
 def test_regions_add_up_over_steps(trace: up.Trace) -> None:
-    (region,) = up.summarise(trace).regions
+    (region,) = up.summarize(trace).regions
     assert (region.name, region.total_ns, region.wall_share, region.step_count) == ("forward", 160_000, 0.8, 2)
 
 
 def test_a_run_of_a_file_is_named_after_the_file() -> None:
-    assert up.summarise(up.read(GOLDEN / NATIVE[0])).run == "nccl_rank.json.gz"
+    assert up.summarize(up.read(GOLDEN / NATIVE[0])).run == "nccl_rank.json.gz"
 
 
 def test_summary_json_is_the_summary(trace: up.Trace, tmp_path: Path) -> None:
     write_json(trace, tmp_path / "summary.json")
-    assert json.loads((tmp_path / "summary.json").read_text()) == up.summarise(trace).model_dump(mode="json")
+    assert json.loads((tmp_path / "summary.json").read_text()) == up.summarize(trace).model_dump(mode="json")
 
 
 # --- what it says ------------------------------------------------------------------------------------------------
 
 
 def test_the_time_of_a_step_and_its_parts_are_told(trace: up.Trace) -> None:
-    found = up.summarise(trace).findings
+    found = up.summarize(trace).findings
     assert codes(found) == ["step", "parts_moved", "category", "operator"]
     assert found[0].text == "A recorded step takes 100.000us (median of 2)."
     assert "copies 20.0%" in found[1].text
@@ -118,7 +118,7 @@ def test_a_cost_is_told_only_where_steps_show_it(unrecorded: list[int], recorded
         for duration_us in [*unrecorded, *recorded]:
             now += duration_us * 1000
             prof.step()
-    summary = up.summarise(prof.run)
+    summary = up.summarize(prof.run)
     (finding,) = [finding for finding in summary.findings if finding.code.startswith("step")]
     assert finding.code == code
     assert finding.values["unrecorded_count"] == summary.steps.unrecorded_count == len(unrecorded) - 1
@@ -127,22 +127,22 @@ def test_a_cost_is_told_only_where_steps_show_it(unrecorded: list[int], recorded
 
 
 def test_the_verdict_about_the_ranks_is_that_of_the_rank_table(two_ranks: up.Run) -> None:
-    verdict = up.summarise(two_ranks).ranks_verdict
+    verdict = up.summarize(two_ranks).ranks_verdict
     assert verdict == rank_table(two_ranks).verdict
     assert codes(verdict) == ["too_few"]
 
 
 def test_a_single_rank_has_no_verdict(trace: up.Trace) -> None:
-    assert up.summarise(trace).ranks_verdict == ()
+    assert up.summarize(trace).ranks_verdict == ()
 
 
 def test_the_same_rank_twice_is_refused(make_trace: Any) -> None:
     with pytest.raises(TraceFormatError, match="2 traces say that they are cycle 0 of rank 1"):
-        up.summarise(Run(traces=[make_trace(rank=rank) for rank in (0, 1, 1)]))
+        up.summarize(Run(traces=[make_trace(rank=rank) for rank in (0, 1, 1)]))
 
 
 def test_on_a_gpu_the_device_is_what_counts() -> None:
-    found = up.summarise(up.read(GOLDEN / NATIVE[0])).findings
+    found = up.summarize(up.read(GOLDEN / NATIVE[0])).findings
     assert {"category_device", "operator_device"} <= set(codes(found))
 
 
@@ -150,7 +150,7 @@ def test_an_outlier_among_the_steps_is_told() -> None:
     builder = TraceBuilder()
     for number, duration in enumerate([100, 100, 100, 300]):
         builder.step(number, number * 1000, duration)
-    assert "slow_step" in codes(up.summarise(builder.build()).findings)
+    assert "slow_step" in codes(up.summarize(builder.build()).findings)
 
 
 def test_a_killed_run_is_told(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_killed_run_is_told(tmp_path: Path) -> None:
     manifest = prof.run.path / "rank-00000" / "manifest.json"  # type: ignore[operator]
     content = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**content, "ended_ns": None}))
-    summary = up.summarise(up.read(tmp_path))
+    summary = up.summarize(up.read(tmp_path))
     assert codes(summary.notices) == ["killed"]
     assert "did not end" in summary.notices[0].text
     assert summary.ended_ns == prof.run.steps.column("end_ns")[-1].as_py()  # type: ignore[union-attr]
@@ -166,7 +166,7 @@ def test_a_killed_run_is_told(tmp_path: Path) -> None:
 
 def test_a_run_that_ended_has_nothing_to_be_told(tmp_path: Path) -> None:
     recorded(tmp_path)
-    assert up.summarise(up.read(tmp_path)).notices == ()
+    assert up.summarize(up.read(tmp_path)).notices == ()
 
 
 def test_a_run_without_a_trace_is_told(tmp_path: Path) -> None:
@@ -176,18 +176,18 @@ def test_a_run_without_a_trace_is_told(tmp_path: Path) -> None:
     ) as prof:
         prof.step()
         prof.step()
-    summary = up.summarise(up.read(tmp_path))
+    summary = up.summarize(up.read(tmp_path))
     assert codes(summary.notices) == ["empty_run"]
     assert "2 steps" in summary.notices[0].text
     assert summary.findings == ()
 
 
 def test_a_trace_without_events_is_told() -> None:
-    assert codes(up.summarise(TraceBuilder().build()).notices) == ["no_events", "no_steps"]
+    assert codes(up.summarize(TraceBuilder().build()).notices) == ["no_events", "no_steps"]
 
 
 def test_nothing_at_all_is_told() -> None:
-    assert codes(up.summarise(Run(traces=())).notices) == ["empty_run"]
+    assert codes(up.summarize(Run(traces=())).notices) == ["empty_run"]
 
 
 def test_failures_are_told_one_by_one_up_to_a_bound(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_failures_are_told_one_by_one_up_to_a_bound(tmp_path: Path) -> None:
         return handler
 
     prof = recorded(tmp_path, on_trace_ready=[broken(number) for number in range(25)])
-    notices = up.summarise(prof.run).notices
+    notices = up.summarize(prof.run).notices
     assert codes(notices).count("failure") == 20
     assert "no <b>room</b>" in next(notice.text for notice in notices if notice.code == "failure")
     assert [notice.values for notice in notices if notice.code == "more_failures"] == [{"more_count": 5}]
@@ -209,7 +209,7 @@ def test_a_failure_that_repeats_is_one_notice_with_its_count(tmp_path: Path) -> 
     def broken(trace: up.Trace) -> None:
         raise ValueError
 
-    summary = up.summarise(recorded(tmp_path, on_trace_ready=[broken] * 25).run)
+    summary = up.summarize(recorded(tmp_path, on_trace_ready=[broken] * 25).run)
     (notice,) = [notice for notice in summary.notices if "failure" in notice.code]
     assert "25 times" in notice.text
     assert [rank.failure_count for rank in summary.ranks] == [25]
@@ -221,11 +221,11 @@ def test_a_cycle_that_was_left_early_is_told(tmp_path: Path) -> None:
     with up.Profiler(backend=backend, clock=backend.clock, schedule=plan, output_dir=tmp_path) as prof:
         backend.op("fake::op")
         prof.step()
-    assert "incomplete" in codes(up.summarise(up.read(tmp_path)).notices)
+    assert "incomplete" in codes(up.summarize(up.read(tmp_path)).notices)
 
 
 def test_missing_ranks_are_told(make_trace: Any) -> None:
     traces = [make_trace(rank=rank) for rank in range(2)]
     known = [up.Trace(t.events, t.info.model_copy(update={"world_size": 4})) for t in traces]
-    (notice,) = [n for n in up.summarise(Run(traces=known)).notices if n.code == "missing_ranks"]
+    (notice,) = [n for n in up.summarize(Run(traces=known)).notices if n.code == "missing_ranks"]
     assert notice.values == {"rank_count": 2, "world_count": 4}

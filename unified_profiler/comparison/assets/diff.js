@@ -1,5 +1,5 @@
 'use strict';
-/* What a page of a diff does beyond being read: rows fold, are searched and sorted, and the colours can be chosen. */
+/* What a page of a diff does beyond being read: rows fold, are searched and sorted, and the colors can be chosen. */
 (() => {
   const root = document.documentElement;
   const byId = id => document.getElementById(id);

@@ -195,7 +195,7 @@ def _stems(model: str) -> Iterator[str]:
 def _remove_others(folder: Path, names: set[str]) -> None:
     """Remove the steps of an earlier layout that this one does not have.
 
-    Statistics in a form of the framework's own are recognised by the timeline of the same name.
+    Statistics in a form of the framework's own are recognized by the timeline of the same name.
     """
     for place in (STEP_STATS, TIMELINE):
         for path in sorted((folder / place).iterdir()):

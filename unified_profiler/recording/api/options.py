@@ -20,7 +20,7 @@ class TraceOptions:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     arguments: bool = True
-    synchronise: bool = False
+    synchronize: bool = False
 
     def wants(self, name: str) -> bool:
         """Say whether calls of that name are to be recorded."""

@@ -116,7 +116,7 @@ class FrameworkTracer:
         self._log = tracer.log
         self._by_user = tracer.callers.by_user
         self._texts = CallTexts(surface.value_texts()) if options.arguments and options.calls else None
-        self._synchronise = surface.synchronise if options.synchronise else None
+        self._synchronize = surface.synchronize if options.synchronize else None
         self._watching = logger.isEnabledFor(logging.DEBUG)
         self._paths = ModulePaths(surface.submodules, tracer.on_error)
         self._undo: list[Callable[[], None]] = []
@@ -190,7 +190,7 @@ class FrameworkTracer:
         """
         code = self._code(name)
         local, now, inside, by_user = self._local, self._clock, self.inside, self._by_user
-        synchronise, say = self._synchronise, None if self._texts is None else self._texts.of
+        synchronize, say = self._synchronize, None if self._texts is None else self._texts.of
         watching, finished, above, pack = self._watching, self._finished, 2 + further, ROW.pack
 
         def call(args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -205,8 +205,8 @@ class FrameworkTracer:
                 return function(*args, **kwargs) if kwargs else function(*args)
             finally:
                 try:
-                    if synchronise is not None:
-                        synchronise()
+                    if synchronize is not None:
+                        synchronize()
                 finally:
                     end = now()
                     if code >= 0:
@@ -230,8 +230,8 @@ class FrameworkTracer:
         module_code = UNRECORDED
         if self._options.modules:
             module_code = self._module_code(thread, module)
-            if self._synchronise is not None:
-                self._synchronise()
+            if self._synchronize is not None:
+                self._synchronize()
         thread.open.append(Open(code, self._clock(), text, module_code, module))
 
     def module_ends(self, module: Any) -> None:
@@ -242,8 +242,8 @@ class FrameworkTracer:
         if place is None:
             return
         try:
-            if self._synchronise is not None:
-                self._synchronise()
+            if self._synchronize is not None:
+                self._synchronize()
         finally:
             end, call = self._clock(), Open(*under_way[place])
             for code, text in ((call.module_code, None), (call.code, call.text)):

@@ -28,7 +28,7 @@ class ApiTracing:
     ) -> None:
         self.traced: dict[str, str] = {}
         self._options = _options(settings)
-        self.waits = self._options is not None and self._options.synchronise
+        self.waits = self._options is not None and self._options.synchronize
         self._alone = not settings.operators
         self._clock = clock
         self._faults = faults

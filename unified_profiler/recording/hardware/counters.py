@@ -80,13 +80,13 @@ NETWORK_RECEIVE = Counter(
     name="system network receive bytes/s", meaning="received by all interfaces but loopback", factor=1
 )
 NETWORK_SEND = Counter(name="system network send bytes/s", meaning="sent by all interfaces but loopback", factor=1)
-GPU_UTILISATION = Counter(
-    name="GPU utilisation %",
+GPU_UTILIZATION = Counter(
+    name="GPU utilization %",
     meaning="share of time in which a kernel ran on the GPU, of whatever process, as NVML tells it",
     devices="`cuda:0`, `cuda:1`...",
 )
 GPU_MEMORY = replace(
-    GPU_UTILISATION, name="GPU memory used bytes", meaning="memory of the GPU in use, by whatever process"
+    GPU_UTILIZATION, name="GPU memory used bytes", meaning="memory of the GPU in use, by whatever process"
 )
 
 COUNTERS: tuple[Counter, ...] = (
@@ -105,6 +105,6 @@ COUNTERS: tuple[Counter, ...] = (
     SYSTEM_DISK_WRITE,
     NETWORK_RECEIVE,
     NETWORK_SEND,
-    GPU_UTILISATION,
+    GPU_UTILIZATION,
     GPU_MEMORY,
 )

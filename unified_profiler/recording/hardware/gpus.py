@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from unified_profiler.recording.hardware.counters import GPU_MEMORY, GPU_UTILISATION
+from unified_profiler.recording.hardware.counters import GPU_MEMORY, GPU_UTILIZATION
 from unified_profiler.recording.hardware.readings import Reading
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -39,7 +39,7 @@ class Gpus:
             busy = self._ask("nvmlDeviceGetUtilizationRates", handle)
             memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
             if busy is not None:
-                yield Reading(GPU_UTILISATION, busy.gpu, device)
+                yield Reading(GPU_UTILIZATION, busy.gpu, device)
             if memory is not None:
                 yield Reading(GPU_MEMORY, memory.used, device)
 

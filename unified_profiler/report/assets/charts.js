@@ -29,7 +29,7 @@
       this.refresh();
     }
 
-    /** Make it again from the data: in another language, other colours, for another rank. */
+    /** Make it again from the data: in another language, other colors, for another rank. */
     refresh() {
       this.made = this.figure();
       this.host.hidden = !this.made;
@@ -69,9 +69,9 @@
 
   const isShown = ({host}) => host.getClientRects().length > 0;
 
-  /** A layout in the colours and letters of the page. */
+  /** A layout in the colors and letters of the page. */
   function withStyle(layout, height) {
-    const page = up.pageColours();
+    const page = up.pageColors();
     const lines = {gridcolor: page.line, linecolor: page.line, zerolinecolor: page.line, tickcolor: page.line};
     const axis = {...lines, automargin: true, fixedrange: coarse()};
     const ink = {family: page.font, size: 12, color: page.ink};

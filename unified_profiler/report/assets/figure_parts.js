@@ -2,9 +2,9 @@
 /* What figures are made of: units, extremes, names of ranks and steps. */
 (up => {
   const PHASES = [
-    {key: 'idle', colour: '#9aa3af', pattern: '', symbol: 'circle-open'},
-    {key: 'warmup', colour: '#e3a83b', pattern: '/', symbol: 'diamond'},
-    {key: 'record', colour: '#3a6ea8', pattern: '', symbol: 'square'},
+    {key: 'idle', color: '#9aa3af', pattern: '', symbol: 'circle-open'},
+    {key: 'warmup', color: '#e3a83b', pattern: '/', symbol: 'diamond'},
+    {key: 'record', color: '#3a6ea8', pattern: '', symbol: 'square'},
   ];
 
   const hover = '%{text}<extra></extra>';

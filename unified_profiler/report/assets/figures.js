@@ -69,13 +69,13 @@
     return {data, layout, height: horizontal ? 110 + rows.length * 26 : 300};
   }
 
-  /** Horizontal bars, the longest on top, one colour or series each. */
+  /** Horizontal bars, the longest on top, one color or series each. */
   function bars({title, sentence, names, series, headings, rows}) {
     const unit = up.durationUnit(largest(series.flatMap(({values}) => values)));
     const positions = names.map((_, at) => at);
-    const data = series.map(({name, values, colours, texts, pattern, range}) => ({
+    const data = series.map(({name, values, colors, texts, pattern, range}) => ({
       type: 'bar', orientation: 'h', name, x: scaledBy(values, unit), y: positions, text: texts, textposition: 'none', hovertemplate: hover,
-      marker: {color: colours, pattern: {shape: pattern ?? '', size: 6}}, showlegend: series.length > 1,
+      marker: {color: colors, pattern: {shape: pattern ?? '', size: 6}}, showlegend: series.length > 1,
       ...(range && {error_x: whiskers(range, unit)}),
     }));
     const ticktext = names.map(name => up.label(name, 32));
@@ -101,7 +101,7 @@
     const told = (row, kind) => `${up.duration(row[`self_${kind}_ns`] ?? 0)} (${up.share(row[`self_${kind}_share`] ?? 0)})`;
     const series = kinds.map(kind => ({
       name: up.text(`ui.categories.${kind}`), values: found.map(row => row[`self_${kind}_ns`] ?? 0), pattern: kind === 'device' ? '/' : '',
-      colours: found.map(row => up.categoryColour(row.category)),
+      colors: found.map(row => up.categoryColor(row.category)),
       texts: found.map((row, at) => `${up.label(names[at])}<br>${told(row, kind)}<br>${up.text('ui.calls', row)}`),
     }));
     return bars({
@@ -125,7 +125,7 @@
     const texts = found.map(row => `${up.label(row.name)}<br>${times(row)[0]}<br>${times(row)[1]} – ${times(row)[2]}`);
     return bars({
       title: up.text('ui.regions.chart'), sentence: up.text('ui.regions.sentence'), names: found.map(row => row.name),
-      series: [{name: '', values: found.map(row => row.mean), colours: '#7d9cc4', texts, range}],
+      series: [{name: '', values: found.map(row => row.mean), colors: '#7d9cc4', texts, range}],
       headings: ['column.region', 'ui.mean', 'ui.least', 'ui.most', 'ui.step_count'].map(key => up.text(key)),
       rows: found.map(row => [up.nameElement(row.name), ...times(row), up.count(row.values.length)]),
     });

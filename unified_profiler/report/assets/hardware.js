@@ -2,7 +2,7 @@
 /* Curves over time: what the hardware did and what was allocated, a chart for each group and unit. */
 (up => {
   const FAMILIES = ['cpu', 'cores', 'memory', 'system_memory', 'gpu', 'disk', 'network', 'other'];
-  const MOST_NAMED = 8;         // curves that get a colour and a place in the legend
+  const MOST_NAMED = 8;         // curves that get a color and a place in the legend
 
   const SHADE = {
     type: 'rect', xref: 'x', yref: 'paper', y0: 0, y1: 1, layer: 'below', line: {width: 0}, fillcolor: 'rgba(58,110,168,0.13)',

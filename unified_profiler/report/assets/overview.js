@@ -125,9 +125,9 @@
     up.byId('overview-parts-legend').replaceChildren(...shares.map(({key}, at) => legendEntry(up.PARTS[key], told[at], key)));
   }
 
-  function legendEntry(colour, text, key) {
+  function legendEntry(color, text, key) {
     const dot = up.element('span', {class: 'dot', 'aria-hidden': 'true', 'data-part': key});
-    dot.style.backgroundColor = colour;
+    dot.style.backgroundColor = color;
     return up.element('li', {}, dot, text);
   }
 

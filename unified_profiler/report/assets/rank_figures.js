@@ -8,7 +8,7 @@
   const {largest, partBars, ticked, named} = up.figureParts;
   const {rankName, stepName} = up;
 
-  /** Each step of each rank as a cell; `key` is what its colour says: skew_ns, own_ns or waiting_ns. */
+  /** Each step of each rank as a cell; `key` is what its color says: skew_ns, own_ns or waiting_ns. */
   function rankMap(view, key) {
     const {ranks, steps} = view;
     const {unit_ns, lines} = view.maps[key];
@@ -31,7 +31,7 @@
         colorbar: {title: {text: unit.name, side: 'right'}, thickness: 12, outlinewidth: 0},
       }],
       layout: {
-        margin: {l: 10, r: 14, t: 8 + 20 * labels, b: 10}, plot_bgcolor: up.pageColours().line,
+        margin: {l: 10, r: 14, t: 8 + 20 * labels, b: 10}, plot_bgcolor: up.pageColors().line,
         xaxis: {title: up.text('ui.step'), type: 'category', tickvals: columns, ticktext: columns, showgrid: false, tickangle: 0},
         yaxis: {
           type: 'category', autorange: 'reversed', showgrid: false, tickvals: ticks.map(at => String(ranks[at])),
@@ -62,14 +62,14 @@
   }
 
   function scaleOf(key) {
-    const {panel, accent, mark} = up.pageColours();
+    const {panel, accent, mark} = up.pageColors();
     if (key === 'skew_ns') return [[0, accent], [0.5, panel], [1, mark]];
     return [[0, panel], [1, key === 'own_ns' ? mark : accent]];
   }
 
   /** Outline what is slow, and name the slowest above the map, where each begins. */
   function marksOf({ranks, steps, slow}) {
-    const {ink, panel} = up.pageColours();
+    const {ink, panel} = up.pageColors();
     const found = slow.slice(0, MOST_OUTLINED).map(straggler => (
       {...straggler, row: ranks.indexOf(straggler.rank), from: steps.indexOf(straggler.since) - 0.5}));
     const shapes = found.map(({row, from}) => (

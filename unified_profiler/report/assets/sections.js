@@ -1,5 +1,5 @@
 'use strict';
-/* The sections with tables and canvases: each function sets one up and returns what draws it again (language, colours). */
+/* The sections with tables and canvases: each function sets one up and returns what draws it again (language, colors). */
 (up => {
   const KEYS = {name: ['name'], op: ['op'], shapes: ['name', 'input_shapes'], module: ['module']};
   const ORDER = [

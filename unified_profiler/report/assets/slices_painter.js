@@ -9,13 +9,13 @@
     constructor(canvas, categories) {
       Object.assign(this, {canvas, categories, widths: new Map()});
       this.context = canvas.getContext('2d');
-      this.recolour();
+      this.recolor();
     }
 
-    recolour() {
-      this.page = up.pageColours();
-      const faded = colour => up.mixed(colour, this.page.panel, 0.78);
-      this.fills = this.categories.map(up.categoryColour);
+    recolor() {
+      this.page = up.pageColors();
+      const faded = color => up.mixed(color, this.page.panel, 0.78);
+      this.fills = this.categories.map(up.categoryColor);
       this.inks = this.fills.map(up.inkOn);
       this.fadedFills = this.fills.map(faded);
       this.fadedInks = this.fadedFills.map(up.inkOn);
@@ -80,27 +80,27 @@
 
     /**
      * Collect what is to be drawn of a lane: boxes, and runs of pixels where slices are narrower than two.
-     * With flags, everything is drawn faded first, then the slices found over it, so that none hides behind its neighbours.
+     * With flags, everything is drawn faded first, then the slices found over it, so that none hides behind its neighbors.
      */
     collectLane(lane, y, flags, onlyFound) {
       const {slices, scale, view: {from, to}} = this;
       const {start, end, name, category} = slices;
       const rectangles = flags && !onlyFound ? this.faded : this.full;
-      let [colour, left, right] = [-1, 0, 0];
+      let [color, left, right] = [-1, 0, 0];
       for (let at = slices.firstEndingAfter(lane, from); at < lane.last && start[at] < to; at++) {
         if (onlyFound && !flags[name[at]]) continue;
         const [first, last] = [(start[at] - from) * scale, (end[at] - from) * scale];
         if (last - first >= 2) { this.collectBox(at, first, last, y, rectangles); continue; }
         const pixel = Math.floor(first);
-        if (category[at] !== colour || pixel > right) {
-          if (colour >= 0) rectangles[colour].push(left, y, right - left);
-          [colour, left, right] = [category[at], pixel, pixel];
+        if (category[at] !== color || pixel > right) {
+          if (color >= 0) rectangles[color].push(left, y, right - left);
+          [color, left, right] = [category[at], pixel, pixel];
         }
         right = Math.max(right, pixel + 1);
         const pixelEnd = from + (pixel + 1) / scale;
         if (!onlyFound && at + 1 < lane.last && end[at + 1] <= pixelEnd) at = slices.firstEndingAfter(lane, pixelEnd, at + 1) - 1;
       }
-      if (colour >= 0) rectangles[colour].push(left, y, right - left);
+      if (color >= 0) rectangles[color].push(left, y, right - left);
     }
 
     collectBox(slice, left, right, y, rectangles) {
@@ -113,7 +113,7 @@
       if (text) this.labels[ink].push({text, x: Math.max(x, 0) + 4, y: y + LANE / 2});
     }
 
-    /** Colour by colour, which is several times as fast as in the order of time. */
+    /** Color by color, which is several times as fast as in the order of time. */
     fillCollected() {
       const {context} = this;
       for (const [rectangles, fills] of [[this.faded, this.fadedFills], [this.full, this.fills]]) {
@@ -152,14 +152,14 @@
       context.font = `${FONT_SIZE}px ${page.font}`;
     }
 
-    outline(slice, colour, width) {
+    outline(slice, color, width) {
       if (slice < 0) return;
       const {context, slices, scale, view} = this;
       const y = this.tops.get(slices.laneOf(slice)) - view.top;
       const left = Math.max((slices.start[slice] - view.from) * scale, -4);
       const right = Math.min((slices.end[slice] - view.from) * scale, view.width + 4);
       if (right < 0 || left > view.width) return;
-      context.strokeStyle = colour;
+      context.strokeStyle = color;
       context.lineWidth = width;
       context.strokeRect(left - 0.5, y - 0.5, Math.max(right - left, 2), LANE);
     }

@@ -36,10 +36,10 @@
       this.draw();
     }
 
-    /** Draw again in the colours and language of now. */
+    /** Draw again in the colors and language of now. */
     refresh() {
       this.described = -1;
-      this.painter.recolour();
+      this.painter.recolor();
       if (this.slices) this.draw();
     }
 

@@ -43,7 +43,7 @@
   /** The duration of a step that reaches beyond the chart, written at its upper end. */
   const beyond = ({step, duration}) => ({
     x: step, y: 1, yref: 'paper', yanchor: 'top', text: `↑ ${up.duration(duration, 1)}`, showarrow: false,
-    font: {size: 11}, bgcolor: up.pageColours().panel, bordercolor: up.pageColours().line, borderpad: 2,
+    font: {size: 11}, bgcolor: up.pageColors().panel, bordercolor: up.pageColors().line, borderpad: 2,
   });
 
   const phaseName = phase => up.text(`phase.${PHASES[phase].key}`);
@@ -75,11 +75,11 @@
         showlegend: true, textposition: 'none',
       };
       const size = at.length > 500 ? 4 : 6;
-      const pattern = {shape: phase.pattern, bgcolor: phase.colour, fgcolor: '#8a5a00', size: 6};
+      const pattern = {shape: phase.pattern, bgcolor: phase.color, fgcolor: '#8a5a00', size: 6};
       if (!at.length) return [];
       return [steps.step.length <= MOST_BARS
-        ? {...common, type: 'bar', marker: {color: phase.colour, pattern}}
-        : {...common, type: 'scatter', mode: 'markers', marker: {color: phase.colour, symbol: phase.symbol, size}}];
+        ? {...common, type: 'bar', marker: {color: phase.color, pattern}}
+        : {...common, type: 'scatter', mode: 'markers', marker: {color: phase.color, symbol: phase.symbol, size}}];
     });
   }
 

@@ -148,10 +148,10 @@
     return made;
   }
 
-  /** A dot in the colour of a category, and its name. */
+  /** A dot in the color of a category, and its name. */
   function categoryMark(category) {
     const dot = up.element('span', {class: 'dot', 'aria-hidden': 'true'});
-    dot.style.background = up.categoryColour(category);
+    dot.style.background = up.categoryColor(category);
     return up.element('span', {class: 'category'}, dot, up.word('category', category ?? 'other'));
   }
 

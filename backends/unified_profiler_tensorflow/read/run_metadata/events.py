@@ -22,7 +22,7 @@ from unified_profiler_tensorflow.read.run_metadata.nodes import Nodes
 from unified_profiler_tensorflow.read.run_metadata.rows import RUN, Rows, without_repeated
 
 
-def recognises(path: Path) -> bool:
+def recognizes(path: Path) -> bool:
     """Say whether this file holds a RunMetadata or a StepStats, by whatever program it was written."""
     return holds_step_stats(path)
 

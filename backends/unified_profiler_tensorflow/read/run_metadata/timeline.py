@@ -61,7 +61,7 @@ class _Document(msgspec.Struct, rename={"events": "traceEvents"}):
     events: list[_Event]
 
 
-def recognises(path: Path) -> bool:
+def recognizes(path: Path) -> bool:
     """Say from its first bytes whether this file is a timeline."""
     head = opening_of(path, _SNIFF)
     return _OPENING.match(head) is not None and _ALLOCATORS.search(head) is not None

@@ -22,7 +22,7 @@ _SPACE = message_classes(
 
 
 def executed_nodes(files: Iterable[Path]) -> frozenset[str]:
-    """Return the names that the nodes have in their own graphs; none for a damaged file, which the normaliser tells."""
+    """Return the names that the nodes have in their own graphs; none for a damaged file, which the normalizer tells."""
     planes = []
     with suppress(*DAMAGED):
         planes = [plane for file in files for plane in _SPACE.FromString(file.read_bytes()).planes]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from unified_profiler.recording.api.call_texts import CallTexts, as_attributes
 
 
-class Colour(IntEnum):
+class Color(IntEnum):
     RED = 1
 
 
@@ -69,7 +69,7 @@ def said(*args: Any, **kwargs: Any) -> Any:
         (..., "..."),
         (int, "int"),
         (len, "len"),
-        (Colour.RED, "Colour"),
+        (Color.RED, "Color"),
         (Loud(), "Loud"),
         (np.ones((4, 16), np.float32), "ndarray[4,16] float32"),
         (Tensor(), "Tensor[2,3]"),

@@ -110,15 +110,15 @@ def test_calls_before_the_window_do_not_count() -> None:
     assert [row["name"] for row in traced.tracer.take(start, traced.clock()).to_pylist()] == ["madeup.sqrt"]
 
 
-def test_synchronise_waits_once_for_each_recorded_call() -> None:
-    traced = Traced(synchronise=True)
+def test_synchronize_waits_once_for_each_recorded_call() -> None:
+    traced = Traced(synchronize=True)
     traced.api.norm(3)
     traced.api.Twice()(2)
     assert traced.framework.waited == 2
 
 
 def test_work_that_fails_fails_the_call_that_waits_for_it_and_both_are_over() -> None:
-    traced = Traced(synchronise=True, modules=True)
+    traced = Traced(synchronize=True, modules=True)
     traced.framework.broken = True
     with pytest.raises(ArithmeticError, match="the work failed"):
         traced.api.norm(3)

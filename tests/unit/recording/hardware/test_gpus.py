@@ -76,13 +76,13 @@ def told(gpus: Gpus) -> list[tuple[str, str | None, float]]:
     return [(reading.counter.name, reading.device, reading.amount) for reading in gpus.read()]
 
 
-def test_each_gpu_tells_utilisation_and_memory(nvml: Nvml) -> None:
+def test_each_gpu_tells_utilization_and_memory(nvml: Nvml) -> None:
     assert told(Gpus()) == [
-        ("GPU utilisation %", "cuda:0", 0),
+        ("GPU utilization %", "cuda:0", 0),
         ("GPU memory used bytes", "cuda:0", 1000),
-        ("GPU utilisation %", "cuda:1", 10),
+        ("GPU utilization %", "cuda:1", 10),
         ("GPU memory used bytes", "cuda:1", 1001),
-        ("GPU utilisation %", "cuda:2", 20),
+        ("GPU utilization %", "cuda:2", 20),
         ("GPU memory used bytes", "cuda:2", 1002),
     ]
 
@@ -116,7 +116,7 @@ def test_a_machine_without_a_driver_has_no_gpus(nvml: Nvml, reason: type[NVMLErr
 
 def test_what_a_gpu_does_not_tell_is_left_out(nvml: Nvml) -> None:
     nvml.silent = {0, 2}
-    assert [device for name, device, _ in told(Gpus()) if name == "GPU utilisation %"] == ["cuda:1"]
+    assert [device for name, device, _ in told(Gpus()) if name == "GPU utilization %"] == ["cuda:1"]
 
 
 def test_any_other_failure_is_one(nvml: Nvml) -> None:

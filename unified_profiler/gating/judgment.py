@@ -13,7 +13,7 @@ from unified_profiler.comparison.noise import SMALLEST_SHARE
 from unified_profiler.gating.contributions import Sides, contributions, machine_drift, rank_contributions
 from unified_profiler.gating.intervals import FEWEST_PAIRS, Interval, Statistic, paired, typical, unpaired
 from unified_profiler.gating.metrics import Metric
-from unified_profiler.gating.records import Contribution, Judgement, Level, StepSort, Verdict
+from unified_profiler.gating.records import Contribution, Judgment, Level, StepSort, Verdict
 from unified_profiler.gating.series import Sample, durations, sample
 from unified_profiler.model.statements import Statement, Value
 from unified_profiler.presentation.texts import shown_amount, told
@@ -98,23 +98,23 @@ def case_of(metric: Metric, sides: Sides, *, in_turn: bool) -> Case:
     return enough[0] if enough else max(cases, key=lambda case: case.step_count)
 
 
-def judge(case: Case, max_regression: float) -> Judgement:
+def judge(case: Case, max_regression: float) -> Judgment:
     """Decide one metric."""
     if case.step_count < FEWEST_STEPS:
         needed = {"needed_step_count": FEWEST_STEPS}
-        return _judgement(case, Verdict.CANNOT_TELL, "few_steps", max_regression, needed)
+        return _judgment(case, Verdict.CANNOT_TELL, "few_steps", max_regression, needed)
     interval, limit = case.interval, math.log1p(max_regression)
     if interval.high <= limit:
-        return _judgement(case, Verdict.WITHIN, "within", max_regression)
+        return _judgment(case, Verdict.WITHIN, "within", max_regression)
     if interval.low <= limit:
         return _undecided(case, max_regression, limit)
     if _change(case) < case.least:
-        return _judgement(case, Verdict.WITHIN, "too_small", max_regression)
+        return _judgment(case, Verdict.WITHIN, "too_small", max_regression)
     doubt = _doubt(case, limit)
     if doubt is not None:
-        return _judgement(case, Verdict.CANNOT_TELL, doubt, max_regression, {"needed_run_count": FEWEST_PAIRS})
+        return _judgment(case, Verdict.CANNOT_TELL, doubt, max_regression, {"needed_run_count": FEWEST_PAIRS})
     made = (*contributions(case.metric, case.sides), *_ranks(case))
-    return _judgement(case, Verdict.REGRESSION, "regression", max_regression).model_copy(update={"contributions": made})
+    return _judgment(case, Verdict.REGRESSION, "regression", max_regression).model_copy(update={"contributions": made})
 
 
 def _change(case: Case) -> float:
@@ -140,20 +140,20 @@ def _doubt(case: Case, limit: float) -> str | None:
     return "unconfirmed" if math.log(quartiles[1] / quartiles[0]) - (drift or 0.0) <= limit else None
 
 
-def _undecided(case: Case, max_regression: float, limit: float) -> Judgement:
+def _undecided(case: Case, max_regression: float, limit: float) -> Judgment:
     """Say what would have told: more steps, or more runs where runs differ as a whole."""
     interval = case.interval
     apart = abs(interval.estimate - limit)
     room = apart - interval.between
     steps = _more(case.step_count, interval.width - interval.between, room)
     if steps is not None and not case.paired:
-        return _judgement(case, Verdict.CANNOT_TELL, "noisy_steps", max_regression, {"needed_step_count": steps})
+        return _judgment(case, Verdict.CANNOT_TELL, "noisy_steps", max_regression, {"needed_step_count": steps})
     runs = _more(case.run_count, interval.width, apart)
     if runs is None:
-        return _judgement(case, Verdict.CANNOT_TELL, "at_the_bound", max_regression)
+        return _judgment(case, Verdict.CANNOT_TELL, "at_the_bound", max_regression)
     runs = max(runs, FEWEST_PAIRS)
     needed = {"needed_run_count": runs, "needed_step_count": runs * math.ceil(case.step_count / case.run_count)}
-    return _judgement(case, Verdict.CANNOT_TELL, "noisy_runs", max_regression, needed)
+    return _judgment(case, Verdict.CANNOT_TELL, "noisy_runs", max_regression, needed)
 
 
 def _more(count: int, width: float, room: float) -> int | None:
@@ -164,9 +164,9 @@ def _more(count: int, width: float, room: float) -> int | None:
     return max(math.ceil(count * times), count + 1) if times <= _MOST_TIMES else None
 
 
-def _judgement(
+def _judgment(
     case: Case, verdict: Verdict, code: str, max_regression: float, needed: dict[str, int] | None = None
-) -> Judgement:
+) -> Judgment:
     measured = case.step_count >= FEWEST_STEPS
     ratios: dict[str, float | None] = {"ratio": None, "ratio_low": None, "ratio_high": None}
     if measured:
@@ -184,7 +184,7 @@ def _judgement(
         **(needed or {}),
     }
     reason = Statement(code=code, level="info" if verdict is Verdict.WITHIN else "warning", values=values)
-    return Judgement(
+    return Judgment(
         metric=case.metric.name,
         verdict=verdict,
         reason=reason.model_copy(update={"text": told("gate", reason)}),

@@ -17,7 +17,7 @@ import pytest
 import unified_profiler as up
 from unified_profiler.model.assembly import assemble
 from unified_profiler.spi import NativeCapture
-from unified_profiler_mindspore.read.normalizer import MindSporeNormaliser
+from unified_profiler_mindspore.read.normalizer import MindSporeNormalizer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "mindspore"
 NAMES = ["pynative", "graph", "model_train", "memory"]
@@ -43,12 +43,12 @@ def launches(name: str) -> list[tuple[int, int, str]]:
     return sorted(found)
 
 
-def normalised(name: str) -> pa.Table:
-    return MindSporeNormaliser().normalise(NativeCapture(backend="mindspore", files=(folder(name),)))
+def normalized(name: str) -> pa.Table:
+    return MindSporeNormalizer().normalize(NativeCapture(backend="mindspore", files=(folder(name),)))
 
 
 def kernels(name: str) -> list[dict[str, Any]]:
-    return [row for row in normalised(name).to_pylist() if row["kind"] == "op"]
+    return [row for row in normalized(name).to_pylist() if row["kind"] == "op"]
 
 
 def node_of(row: dict[str, Any]) -> str:
@@ -64,14 +64,14 @@ def view(row: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_directory_and_the_files_in_it_are_recognised(name: str) -> None:
-    normaliser = MindSporeNormaliser()
+def test_the_directory_and_the_files_in_it_are_recognized(name: str) -> None:
+    normalizer = MindSporeNormalizer()
     inside = folder(name) / "FRAMEWORK"
-    assert normaliser.recognises(folder(name))
-    assert normaliser.recognises(inside)
-    assert normaliser.recognises(inside / "cpu_op_execute_timestamp_0.txt")
-    assert not normaliser.recognises(GOLDEN)
-    assert not normaliser.recognises(GOLDEN / "README.md")
+    assert normalizer.recognizes(folder(name))
+    assert normalizer.recognizes(inside)
+    assert normalizer.recognizes(inside / "cpu_op_execute_timestamp_0.txt")
+    assert not normalizer.recognizes(GOLDEN)
+    assert not normalizer.recognizes(GOLDEN / "README.md")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -108,7 +108,7 @@ def test_every_shape_is_that_of_its_launch(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_kernels_stay_in_one_lane_outside_each_other(name: str) -> None:
-    table = assemble([normalised(name)])
+    table = assemble([normalized(name)])
     rows = [row for row in table.to_pylist() if row["kind"] == "op"]
     assert {row["parent_id"] for row in rows} == {None}
     assert len({row["tid"] for row in rows}) == 1
@@ -128,7 +128,7 @@ def test_reading_a_foreign_recording(name: str) -> None:
 
 
 def test_memory_is_a_counter_wherever_it_changes() -> None:
-    rows = [row for row in normalised("memory").to_pylist() if row["kind"] == "counter"]
+    rows = [row for row in normalized("memory").to_pylist() if row["kind"] == "counter"]
     lines = [line.split(",") for line in text("memory", "cpu_ms_memory_record").splitlines()]
     for column, title in enumerate(lines[0][1:], start=1):
         samples = [(int(line[0]), int(line[column])) for line in lines[1:]]
@@ -139,7 +139,7 @@ def test_memory_is_a_counter_wherever_it_changes() -> None:
 
 
 def test_only_a_recording_with_memory_has_counters() -> None:
-    assert {name: "counter" in normalised(name).column("kind").to_pylist() for name in NAMES} == {
+    assert {name: "counter" in normalized(name).column("kind").to_pylist() for name in NAMES} == {
         "pynative": False,
         "graph": False,
         "model_train": False,

@@ -18,7 +18,7 @@ from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.storage import write_parquet
 from unified_profiler.model.trace import Trace
 from unified_profiler.spi import NativeCapture
-from unified_profiler_torch.read.normalizer import KinetoNormaliser
+from unified_profiler_torch.read.normalizer import KinetoNormalizer
 
 NATIVE = "torch.profiler (native)"
 STEPS = 200
@@ -48,7 +48,7 @@ def save(profile: Any, path: Path) -> None:
 
 def read(path: Path) -> Trace:
     """Turn a Kineto trace into a Trace."""
-    table = assemble([KinetoNormaliser().normalise(NativeCapture(backend="torch", files=(path,)))])
+    table = assemble([KinetoNormalizer().normalize(NativeCapture(backend="torch", files=(path,)))])
     return Trace(table, TraceInfo(event_count=len(table), frameworks={"torch": ""}))
 
 
@@ -108,10 +108,10 @@ def table_times(folder: Path) -> str:
 
 
 def memory(path: Path) -> Figure:
-    """Measure the memory that normalising takes beyond what its imports take."""
+    """Measure the memory that normalizing takes beyond what its imports take."""
     grown = int(_in_a_process("memory_growth", path))
     ratio = grown / path.stat().st_size
-    return Figure(name="peak memory of normalising / JSON", value=ratio, unit="x", at_most=4, note=_megabytes(grown))
+    return Figure(name="peak memory of normalizing / JSON", value=ratio, unit="x", at_most=4, note=_megabytes(grown))
 
 
 def growth(folder: Path) -> list[Figure]:
@@ -156,14 +156,14 @@ def _peak() -> int:
 
 
 def memory_growth(path: Path) -> str:
-    """Normalise a file and return by how much the peak memory of this process has grown."""
+    """Normalize a file and return by how much the peak memory of this process has grown."""
     before = _peak()
-    KinetoNormaliser().normalise(NativeCapture(backend="torch", files=(path,)))
+    KinetoNormalizer().normalize(NativeCapture(backend="torch", files=(path,)))
     return str(_peak() - before)
 
 
 def _in_a_process(task: str, path: Path) -> str:
-    command = [sys.executable, "-m", "benchmarks.normalising", task, str(path)]
+    command = [sys.executable, "-m", "benchmarks.normalizing", task, str(path)]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 

@@ -19,7 +19,7 @@ from torch import nn
 
 import unified_profiler as up
 from unified_profiler.model.schema import EVENT_SCHEMA
-from unified_profiler_torch.read.normalizer import KinetoNormaliser
+from unified_profiler_torch.read.normalizer import KinetoNormalizer
 
 Events = Callable[..., pa.Table]
 
@@ -196,7 +196,7 @@ def test_gloo_collectives_have_kind_and_rank(record: Any) -> None:
         capture = record(lambda: dist.all_reduce(torch.ones(5)), record_shapes=True)
     finally:
         dist.destroy_process_group()
-    table = KinetoNormaliser().normalise(capture)
+    table = KinetoNormalizer().normalize(capture)
     calls = {e["name"]: (e["kind"], e["op"]) for e in table.to_pylist() if e["kind"] == "collective"}
     assert calls["c10d::allreduce_"] == ("collective", "x:AllReduce")
     assert calls["gloo:all_reduce"] == ("collective", "x:AllReduce")
@@ -204,13 +204,13 @@ def test_gloo_collectives_have_kind_and_rank(record: Any) -> None:
     assert json.loads(table.schema.metadata[b"native"])["distributedInfo"]["backend"] == "gloo"
 
 
-def test_normalising_needs_no_torch(record: Any) -> None:
+def test_normalizing_needs_no_torch(record: Any) -> None:
     (path,) = record(lambda: torch.ones(3)).files
     code = (
         "import sys; from pathlib import Path\n"
         "from unified_profiler.spi import NativeCapture\n"
-        "from unified_profiler_torch.read.normalizer import KinetoNormaliser\n"
-        "table = KinetoNormaliser().normalise(NativeCapture(backend='torch', files=(Path(sys.argv[1]),)))\n"
+        "from unified_profiler_torch.read.normalizer import KinetoNormalizer\n"
+        "table = KinetoNormalizer().normalize(NativeCapture(backend='torch', files=(Path(sys.argv[1]),)))\n"
         "assert len(table) and 'torch' not in sys.modules"
     )
     root = Path(__file__).parents[3] / "backends"

@@ -13,7 +13,7 @@ import torch
 
 from unified_profiler.model.assembly import assemble
 from unified_profiler.spi import NativeCapture
-from unified_profiler_torch.read.normalizer import KinetoNormaliser
+from unified_profiler_torch.read.normalizer import KinetoNormalizer
 
 NOT_IN_TORCH = {"Iteration Start: PyTorch Profiler", "Record Window End"}
 
@@ -48,7 +48,7 @@ def both(
 
 
 def _totals(path: Path) -> dict[str, Totals]:
-    table = assemble([KinetoNormaliser().normalise(NativeCapture(backend="torch", files=(path,)))])
+    table = assemble([KinetoNormalizer().normalize(NativeCapture(backend="torch", files=(path,)))])
     events = table.to_pylist()
     parents = [event["parent_id"] for event in events]
     children = _children(events, parents)

@@ -15,7 +15,7 @@ import pytest
 from unified_profiler.model.assembly import assemble
 from unified_profiler.spi import NativeCapture
 from unified_profiler_torch.read.args import LEFT_OUT
-from unified_profiler_torch.read.normalizer import KinetoNormaliser
+from unified_profiler_torch.read.normalizer import KinetoNormalizer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kineto"
 FILES = sorted(file.name for file in GOLDEN.glob("*.json.gz"))
@@ -44,24 +44,24 @@ def kept(name: str, **options: Any) -> list[dict[str, Any]]:
     return [e for e in events if e["name"] not in WINDOW_MARKS]
 
 
-def normalised(name: str) -> pa.Table:
-    return KinetoNormaliser().normalise(NativeCapture(backend="torch", files=(GOLDEN / name,)))
+def normalized(name: str) -> pa.Table:
+    return KinetoNormalizer().normalize(NativeCapture(backend="torch", files=(GOLDEN / name,)))
 
 
 def of_category(name: str, category: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    pairs = zip(kept(name), normalised(name).to_pylist(), strict=True)
+    pairs = zip(kept(name), normalized(name).to_pylist(), strict=True)
     return [(entry, event) for entry, event in pairs if entry.get("cat") == category]
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_it_is_recognised(name: str) -> None:
-    assert KinetoNormaliser().recognises(GOLDEN / name)
+def test_it_is_recognized(name: str) -> None:
+    assert KinetoNormalizer().recognizes(GOLDEN / name)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_event_is_there_with_its_name_and_duration(name: str) -> None:
     expected = [(e["name"], round(e.get("dur", 0) * 1000)) for e in kept(name)]
-    table = normalised(name)
+    table = normalized(name)
     found = zip(table.column("name").to_pylist(), table.column("duration_ns").to_pylist(), strict=True)
     assert list(found) == expected
 
@@ -69,7 +69,7 @@ def test_every_event_is_there_with_its_name_and_duration(name: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_every_category_becomes_its_kinds(name: str) -> None:
     found = defaultdict(set)
-    for entry, event in zip(kept(name), normalised(name).to_pylist(), strict=True):
+    for entry, event in zip(kept(name), normalized(name).to_pylist(), strict=True):
         found[entry.get("cat")].add(event["kind"])
     assert all(kinds <= KINDS[category] for category, kinds in found.items())
 
@@ -78,13 +78,13 @@ def test_every_category_becomes_its_kinds(name: str) -> None:
 def test_times_are_nanoseconds_since_the_epoch(name: str) -> None:
     base = document(name).get("baseTimeNanoseconds", 0)
     expected = [base + int(e["ts"] * 1000) for e in kept(name, parse_float=Decimal)]
-    assert normalised(name).column("start_ns").to_pylist() == expected
+    assert normalized(name).column("start_ns").to_pylist() == expected
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_no_argument_is_lost(name: str) -> None:
     columns = {"correlation", "stream", "device", "bytes", "Sequence number", "Input Dims", "Input type"}
-    for entry, event in zip(kept(name), normalised(name).to_pylist(), strict=True):
+    for entry, event in zip(kept(name), normalized(name).to_pylist(), strict=True):
         attributes = json.loads(event["attributes"] or "{}")
         args = entry.get("args", {})
         in_columns = {key for key in columns & args.keys() if key not in attributes}
@@ -95,13 +95,13 @@ def test_no_argument_is_lost(name: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_every_launch_arrow_is_a_correlation(name: str) -> None:
     arrows = {e["id"] for e in document(name)["traceEvents"] if e.get("cat") == "ac2g"}
-    assert arrows <= set(normalised(name).column("correlation_id").to_pylist())
+    assert arrows <= set(normalized(name).column("correlation_id").to_pylist())
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_forward_backward_arrow_is_a_sequence_number(name: str) -> None:
     at = defaultdict(set)
-    for entry, event in zip(kept(name), normalised(name).to_pylist(), strict=True):
+    for entry, event in zip(kept(name), normalized(name).to_pylist(), strict=True):
         at[entry["pid"], entry["tid"], entry["ts"]].add(event["sequence_id"])
     ends = defaultdict(list)
     for entry in document(name)["traceEvents"]:
@@ -112,11 +112,11 @@ def test_every_forward_backward_arrow_is_a_sequence_number(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "rank"), [("nccl_rank", 0), ("cpu_only_rank34", 34), ("alexnet_cuda", 0)])
 def test_the_rank_is_that_of_the_job(name: str, rank: int) -> None:
-    assert set(normalised(f"{name}.json.gz").column("rank").to_pylist()) == {rank}
+    assert set(normalized(f"{name}.json.gz").column("rank").to_pylist()) == {rank}
 
 
 def test_a_trace_without_a_job_has_no_rank() -> None:
-    assert set(normalised("mi250_train.json.gz").column("rank").to_pylist()) == {None}
+    assert set(normalized("mi250_train.json.gz").column("rank").to_pylist()) == {None}
 
 
 @pytest.mark.parametrize("category", ["kernel", "gpu_memcpy", "gpu_memset"])
@@ -135,7 +135,7 @@ def test_annotations_on_a_device_have_the_device_of_their_lane() -> None:
 
 
 def test_nccl_kernels_and_calls_are_collectives() -> None:
-    table = normalised("nccl_rank.json.gz").to_pylist()
+    table = normalized("nccl_rank.json.gz").to_pylist()
     found = Counter((event["device"], event["layer"]) for event in table if event["kind"] == "collective")
     assert found["cuda:0", "runtime"] == 21
     assert found["cpu:0", "framework"] > 21
@@ -143,12 +143,12 @@ def test_nccl_kernels_and_calls_are_collectives() -> None:
 
 
 def test_gloo_collectives_keep_the_shape_of_their_message() -> None:
-    gloo = [event for event in normalised("cpu_only_rank34.json.gz").to_pylist() if event["name"] == "gloo:all_reduce"]
+    gloo = [event for event in normalized("cpu_only_rank34.json.gz").to_pylist() if event["name"] == "gloo:all_reduce"]
     assert {(event["kind"], event["input_shapes"]) for event in gloo} >= {("collective", "[[321271]]")}
 
 
 def test_kernels_carry_what_the_operator_that_launched_them_is() -> None:
-    table = assemble([normalised("mi250_train.json.gz")]).to_pylist()
+    table = assemble([normalized("mi250_train.json.gz")]).to_pylist()
     calls = {event["correlation_id"]: event for event in table if event["kind"] == "runtime"}
     for event in table:
         if event["kind"] == "kernel":
@@ -161,7 +161,7 @@ def test_kernels_carry_what_the_operator_that_launched_them_is() -> None:
 
 
 def test_backward_on_another_thread_is_backward() -> None:
-    table = normalised("nccl_rank.json.gz").to_pylist()
+    table = normalized("nccl_rank.json.gz").to_pylist()
     autograd = [
         e for e in table if e["thread"] and "pt_autograd" in e["thread"] and e["name"] == "aten::convolution_backward"
     ]
@@ -169,17 +169,17 @@ def test_backward_on_another_thread_is_backward() -> None:
 
 
 def test_a_step_of_the_trace_is_a_step() -> None:
-    steps = [event for event in normalised("mi250_train.json.gz").to_pylist() if event["kind"] == "step"]
+    steps = [event for event in normalized("mi250_train.json.gz").to_pylist() if event["kind"] == "step"]
     assert [(event["name"], event["step"]) for event in steps] == [("ProfilerStep#1", 1), ("ProfilerStep#2", 2)]
 
 
 def test_threads_have_their_names() -> None:
-    assert "thread 598009 (pt_autograd_0)" in normalised("mi250_train.json.gz").column("thread").to_pylist()
+    assert "thread 598009 (pt_autograd_0)" in normalized("mi250_train.json.gz").column("thread").to_pylist()
 
 
 def test_operators_stay_on_their_threads_when_nested() -> None:
     for name in FILES:
-        before, after = normalised(name), assemble([normalised(name)])
+        before, after = normalized(name), assemble([normalized(name)])
         moved = [
             kind
             for kind, old, new in zip(
@@ -194,7 +194,7 @@ def test_operators_stay_on_their_threads_when_nested() -> None:
 
 
 def test_everything_but_the_events_is_metadata() -> None:
-    native = json.loads(normalised("nccl_rank.json.gz").schema.metadata[b"native"])
+    native = json.loads(normalized("nccl_rank.json.gz").schema.metadata[b"native"])
     assert native["distributedInfo"]["world_size"] == 2
     assert native["deviceProperties"][0]["name"] == "NVIDIA A100-PG509-200"
     assert native["processes"]["2910249"]["name"] == "python3.10"
