@@ -60,13 +60,13 @@ def _in_a_process(framework: str) -> dict[str, float]:
 
 
 def _main(framework: str) -> None:
-    call, settle = {"torch": _torch, "mindspore": _mindspore, "tensorflow": _tensorflow}[framework]()
+    call, synchronize = {"torch": _torch, "mindspore": _mindspore, "tensorflow": _tensorflow}[framework]()
     figures = {
-        name: _added(call, settle, partial(up.trace_api, arguments=on, backend=framework))
+        name: _added(call, synchronize, partial(up.trace_api, arguments=on, backend=framework))
         for name, on in (("off", False), ("on", True))
     }
     if framework == "torch":
-        figures["viztracer"] = _added(call, settle, _viztracer)
+        figures["viztracer"] = _added(call, synchronize, _viztracer)
     print(json.dumps(figures))
 
 
@@ -92,23 +92,23 @@ def _tensorflow() -> tuple[Call, Call]:
     return lambda: tf.add(tensor, tensor), lambda: None
 
 
-def _added(call: Call, settle: Call, tracing: Callable[[], AbstractContextManager[object]]) -> float:
+def _added(call: Call, synchronize: Call, tracing: Callable[[], AbstractContextManager[object]]) -> float:
     """Return the microseconds that tracing adds to a call."""
-    _loop(call, settle, nullcontext())
-    pairs = ((_loop(call, settle, tracing()), _loop(call, settle, nullcontext())) for _ in range(ROUNDS))
+    _loop(call, synchronize, nullcontext())
+    pairs = ((_loop(call, synchronize, tracing()), _loop(call, synchronize, nullcontext())) for _ in range(ROUNDS))
     return statistics.median(traced - bare for traced, bare in pairs)
 
 
-def _loop(call: Call, settle: Call, tracing: AbstractContextManager[object]) -> float:
+def _loop(call: Call, synchronize: Call, tracing: AbstractContextManager[object]) -> float:
     with tracing:
         for _ in range(CALLS // 10):
             call()
-        settle()
+        synchronize()
         start = time.perf_counter()
         for _ in range(CALLS):
             call()
         taken = time.perf_counter() - start
-        settle()
+        synchronize()
     return taken / CALLS * 1e6
 
 

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -139,7 +139,7 @@ class Profiler:
             faults=self._faults,
             delivery=self._delivery,
             steps=self._steps,
-            on_full=self._calls_are_many if self._delivers_parts else None,
+            on_full=self._flush_full_buffer if self._delivers_parts else None,
         )
         self._begun: list[Region] = []
         self._running = False
@@ -236,7 +236,7 @@ class Profiler:
             ends.append(self._clock())
         elif self._on:
             if self._slot.phase is Phase.RECORD:
-                self._execution.settle()
+                self._execution.synchronize()
             self._change_step(self._clock())
 
     def stop(self, *, finish: bool = True) -> None:
@@ -340,49 +340,6 @@ class Profiler:
         self._delivery.close(self._steps)
         self._faults.raise_if_strict()
 
-    def add_hints(self, hints: Iterable[str]) -> None:
-        """Write down what would make the result better, in words."""
-        for hint in hints:
-            self._delivery.hint(hint)
-        self._delivery.close(self._steps)
-
-    def recount(self, ends: Sequence[int], *, keep: int = 0) -> None:
-        """Replace what counted as steps so far, for launchers that find out late what a step is.
-
-        Recorded steps among those replaced are thrown away, and the schedule begins anew; else it goes on.
-
-        Args:
-            ends: When each step ended that counts instead, in nanoseconds since the Unix epoch.
-            keep: How many of the first steps stay as they are.
-        """
-        with self._lock:
-            index = min(len(ends), self._plan.idle_from(0))
-            if self._slot.phase is Phase.RECORD or (self._execution.recorded and not keep):
-                self._slot = OUTSIDE
-                forget = self._execution.discard if keep else self._execution.forget
-                forget()
-            else:
-                index = max(index, self.current_step - self._origin + bool(ends))
-            self._steps.recount(ends, keep=keep)
-            self._origin, self._idle_until = len(self._steps) - index, 0
-            self._go_to(self._slot_of(len(self._steps)))
-            self._raise_if_strict()
-
-    def annotate_step(self, attributes: Mapping[str, Any]) -> None:
-        """Add attributes to the event of the current step, if it is being recorded."""
-        if self._slot.phase is Phase.RECORD:
-            self._execution.annotate_step(attributes)
-
-    def begin_step(self) -> None:
-        """Have the current step begin now, for launchers: what came before belongs to no step."""
-        if self._slot.phase is Phase.RECORD:
-            self._execution.settle()
-        self._steps.begin(self._clock(), self._slot.phase)
-
-    def mark_phase(self, phase: Phase) -> None:
-        """Have step times tell another phase than planned from the current step on: for launchers that record, too."""
-        self._steps.begin(self._steps.start_of(self.current_step), phase)
-
     # --- the machine ------------------------------------------------------------------------------------------
 
     def _stop(self, *, interrupted: bool, finish: bool = True) -> None:
@@ -395,7 +352,7 @@ class Profiler:
             self._running, self._idle_until = False, 0
             try:
                 if self._slot.phase is Phase.RECORD and not interrupted:
-                    self._execution.settle()
+                    self._execution.synchronize()
             finally:
                 whole = isinstance(self._plan, Always) and not interrupted
                 self._go_to(OUTSIDE, complete=whole)
@@ -427,7 +384,7 @@ class Profiler:
         """Whether what was recorded may be delivered at any time: to disk, with no native profiler in the way."""
         return self.settings.output_dir is not None and not self.settings.operators
 
-    def _calls_are_many(self, between_calls: bool) -> None:
+    def _flush_full_buffer(self, between_calls: bool) -> None:
         """Make room, on whichever thread there is too much of them; not while what was recorded is being delivered."""
         with self._lock:
             if self._running and self._slot.phase is Phase.RECORD and not self._delivering:

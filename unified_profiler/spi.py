@@ -80,7 +80,7 @@ class Recorder(Protocol):
         """Tell the native profiler, if it wants to know, that the given step begins."""
         ...
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Wait for work that is only queued so far, where nothing else tells to which step it belongs.
 
         Called right before recording starts and, while recording, right before the end of a step is noted. What it
@@ -285,7 +285,7 @@ def is_imported(module: str) -> bool:
 
 
 @runtime_checkable
-class TellsMemory(Protocol):
+class ReportsMemory(Protocol):
     """A backend whose framework tells how much memory it holds. A backend need not have this."""
 
     def allocated_bytes(self) -> Mapping[str, int]:

@@ -56,7 +56,18 @@ def test_each_cycle_is_one_trace_with_its_steps() -> None:
 def test_recorders_are_driven_in_order() -> None:
     backend = FakeBackend()
     run(6, backend, schedule=ONE_CYCLE)
-    verbs = ["recorder", "arm", "settle", "start", "mark_step", "settle", "mark_step", "settle", "stop", "normalize"]
+    verbs = [
+        "recorder",
+        "arm",
+        "synchronize",
+        "start",
+        "mark_step",
+        "synchronize",
+        "mark_step",
+        "synchronize",
+        "stop",
+        "normalize",
+    ]
     assert backend.calls == verbs
 
 
@@ -65,7 +76,7 @@ def test_an_error_of_the_work_itself_reaches_the_program_and_what_was_recorded_i
     prof = up.Profiler(backend=backend)
     with pytest.raises(FakeError), prof:  # noqa: PT012  the whole block is what must let go of the error
         backend.op("work")
-        backend.fails_at = frozenset({"settle"})
+        backend.fails_at = frozenset({"synchronize"})
         prof.step()
     assert (names(prof.traces[0], "op"), prof.traces[0].info.complete) == (["work"], False)
     with pytest.raises(FakeError):
@@ -74,7 +85,7 @@ def test_an_error_of_the_work_itself_reaches_the_program_and_what_was_recorded_i
     backend.fails_at = frozenset()
     prof.start()
     backend.op("more")
-    backend.fails_at = frozenset({"settle"})
+    backend.fails_at = frozenset({"synchronize"})
     with pytest.raises(FakeError):
         prof.stop()
     assert names(prof.traces[1], "op") == ["more"]
@@ -371,7 +382,7 @@ def test_a_failure_does_not_touch_the_other_backends() -> None:
     with up.Profiler(backend=[bad, good], clock=good.clock) as prof:
         good.op("fake::op0")
     assert names(prof.traces[0], "op") == ["fake::op0"]
-    assert bad.calls == ["recorder", "arm", "settle", "start", "discard"]
+    assert bad.calls == ["recorder", "arm", "synchronize", "start", "discard"]
 
 
 def test_the_same_failure_is_logged_once_and_kept_every_time(caplog: pytest.LogCaptureFixture) -> None:
@@ -437,7 +448,7 @@ def test_an_interruption_inside_profiling_leaves_nothing_armed() -> None:
     backend = Interrupting()
     with pytest.raises(KeyboardInterrupt):
         run(3, backend)
-    assert backend.calls == ["recorder", "arm", "settle", "start", "discard"]
+    assert backend.calls == ["recorder", "arm", "synchronize", "start", "discard"]
 
 
 VERBS = ["recorder", "arm", "start", "mark_step", "stop", "normalize", "discard"]

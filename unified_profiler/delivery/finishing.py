@@ -109,10 +109,10 @@ def _trace_of(cycle: EndedCycle, recorded: Sequence[_Recorded]) -> Trace:
     unsupported = {one.value for result in recorded for one in frozenset(Capability) - result.backend.capabilities}
     missing = without_effect(assembled, set(cycle.options) - unsupported, waited=window.waited)
     info = info.model_copy(update={"hints": (*info.hints, *missing)})
-    return Trace(assembled, info.model_copy(update=_learnt(assembled, window, recorded)))
+    return Trace(assembled, info.model_copy(update=_from_events(assembled, window, recorded)))
 
 
-def _learnt(events: EventTable, window: Window, recorded: Sequence[_Recorded]) -> dict[str, Any]:
+def _from_events(events: EventTable, window: Window, recorded: Sequence[_Recorded]) -> dict[str, Any]:
     """Return what only the events tell."""
     steps = pc.min_max(events.column("step"))
     versions = {result.backend.name: result.capture.framework_version or "" for result in recorded}

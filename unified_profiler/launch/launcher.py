@@ -21,6 +21,7 @@ from unified_profiler.keywords import did_you_mean
 from unified_profiler.launch.anchor import Recount
 from unified_profiler.launch.children import Children
 from unified_profiler.launch.interruption import TERMINATED, Interruption
+from unified_profiler.launch.launched_profiler import LaunchedProfiler
 from unified_profiler.launch.opening import LEAN, OpeningWindow, record_always
 from unified_profiler.launch.post_import import ImportWatch
 from unified_profiler.launch.program import Program
@@ -104,7 +105,7 @@ def launch(program: Program, options: LaunchOptions) -> Outcome:
         "max_events": MAX_EVENTS if settings.max_events is None else settings.max_events,
         **options.profiler,
     }
-    profiler = Profiler(schedule=plan, **keywords)
+    profiler = LaunchedProfiler(schedule=plan, **keywords)
     _check_signal(options.step_signal)
     if not profiler.level:
         return Outcome(exit_code=program.run())
@@ -118,7 +119,9 @@ def default_schedule() -> Schedule:
 
 
 class _Launch:
-    def __init__(self, options: LaunchOptions, plan: Schedule, profiler: Profiler, interruption: Interruption) -> None:
+    def __init__(
+        self, options: LaunchOptions, plan: Schedule, profiler: LaunchedProfiler, interruption: Interruption
+    ) -> None:
         self._profiler = profiler
         self._interruption = interruption
         self._children = Children({backend.module for backend in _backends(profiler)})
@@ -136,7 +139,11 @@ class _Launch:
             HookRole.EVALUATION_END: self._end_evaluation,
         }
         self._finder = StepFinder(
-            on_step=self._step, on_role=roles, interruption=interruption, wanted=options.step_signal
+            on_step=self._step,
+            on_role=roles,
+            interruption=interruption,
+            wanted=options.step_signal,
+            is_of_program=profiler.is_of_program,
         )
         self._revision = -1
         self._error: Exception | None = None

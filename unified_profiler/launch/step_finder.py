@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -14,7 +13,7 @@ from unified_profiler.launch.detector import Detector, Signal
 from unified_profiler.launch.interruption import Interruption
 from unified_profiler.launch.post_import import ImportWatch
 from unified_profiler.launch.step_contents import StepContents
-from unified_profiler.spi import HookRole, Recorder, StepHook
+from unified_profiler.spi import HookRole, StepHook
 
 AUTO = "auto"
 NONE = "none"
@@ -45,6 +44,7 @@ class StepFinder:
         on_role: Mapping[HookRole, Callable[[], None]],
         interruption: Interruption,
         wanted: str = AUTO,
+        is_of_program: Callable[[Exception], bool] = lambda _error: False,
     ) -> None:
         """Make a finder.
 
@@ -53,6 +53,7 @@ class StepFinder:
             on_role: What to call for hooks that end no steps.
             interruption: Held back while a signal is dealt with.
             wanted: The only signal to listen to; "auto" for all, "none" for none.
+            is_of_program: Returns whether an error is one of the program's own work, which goes on to the program.
         """
         self.detector = Detector(hold_back=wanted == AUTO)
         self.contents = StepContents(all_signals=wanted == AUTO)
@@ -63,6 +64,7 @@ class StepFinder:
         self._on_role = on_role
         self._interruption = interruption
         self._wanted = wanted
+        self._is_of_program = is_of_program
         self._thread = threading.get_ident()
         self._installed: list[_Installed] = []
         self._listening = True
@@ -101,8 +103,7 @@ class StepFinder:
     def call(self, action: Callable[[], None]) -> None:
         """Do something on the main thread with interruptions held back; what it raises ends the search for steps.
 
-        Errors of the program's own work, which a recorder was told of because it waited for that work, are the
-        program's to deal with.
+        Errors of the program's own work, raised here because a recorder waited for it, go on to the program.
         """
         if not self._listening or threading.get_ident() != self._thread:
             return
@@ -110,7 +111,7 @@ class StepFinder:
             try:
                 action()
             except Exception as error:
-                if _was_waited_for(error):
+                if self._is_of_program(error):
                     raise
                 self.error = error  # shown at the end; the user's training must go on
                 self._listening = False
@@ -149,13 +150,3 @@ class StepFinder:
             if installed.hook.costly and chosen.order < installed.signal.order:
                 installed.undo()
         self._installed = [one for one in self._installed if not (one.hook.costly and chosen.order < one.signal.order)]
-
-
-def _was_waited_for(error: Exception) -> bool:
-    """Say whether it came out of a recorder's `settle`."""
-    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
-    return any(
-        frame.f_code.co_name == Recorder.settle.__name__
-        and not str(frame.f_globals.get("__name__")).startswith("unified_profiler.")  # those that only pass the call on
-        for frame in frames
-    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from unified_profiler.launch.anchor import Recount
+from unified_profiler.launch.launched_profiler import LaunchedProfiler
 from unified_profiler.launch.opening import LEAN, OpeningWindow
 from unified_profiler.model.trace import Trace
-from unified_profiler.profiler import Profiler
 from unified_profiler.schedule import Phase, Schedule
 
 EVALUATION = "evaluation"
@@ -17,7 +17,7 @@ _MOST_RESTARTS = 3
 class Windows:
     """The scheduled profiler and the opening window, kept apart: only one of them records at a time."""
 
-    def __init__(self, profiler: Profiler, plan: Schedule, opening: OpeningWindow) -> None:
+    def __init__(self, profiler: LaunchedProfiler, plan: Schedule, opening: OpeningWindow) -> None:
         self._profiler = profiler
         self._plan = plan
         self._opening = opening

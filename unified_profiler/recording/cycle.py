@@ -56,10 +56,10 @@ class Cycle:
         self.step = step
         self._each("mark_step", step)
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Wait until all queued work is done; its errors are the program's own and are raised."""
         for _, recorder in self._recorders:
-            recorder.settle()
+            recorder.synchronize()
 
     def stop(self, now: int) -> None:
         """End recording. For all backends it ends now: while one is being stopped, the next one still records."""

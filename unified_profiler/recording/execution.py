@@ -55,6 +55,7 @@ class Execution:
     Attributes:
         cycle_count: How many cycles were armed so far, delivered or not.
         busy: Whether a cycle is under way.
+        program_error: What the program's own work raised last, while a recorder waited for it.
         recorded: Whether any step was recorded, delivered or not.
     """
 
@@ -73,6 +74,7 @@ class Execution:
         self.cycle_count = 0
         self.busy = False
         self.recorded = False
+        self.program_error: Exception | None = None
         self._settings = settings
         self._clock = clock
         self._faults = faults
@@ -135,10 +137,15 @@ class Execution:
         """Add attributes to the event of the current step."""
         self._annotations[len(self._steps)] = {**self._annotations.get(len(self._steps), {}), **attributes}
 
-    def settle(self) -> None:
-        """Wait until what the current step began is done."""
-        if self._cycle is not None:
-            self._cycle.settle()
+    def synchronize(self) -> None:
+        """Wait until what the current step began is done; an error of that work is the program's own and is raised."""
+        if self._cycle is None:
+            return
+        try:
+            self._cycle.synchronize()
+        except Exception as error:
+            self.program_error = error
+            raise
 
     def discard(self) -> None:
         """Let go of the cycle under way, if any."""
@@ -175,7 +182,7 @@ class Execution:
         self.recorded = True
         self._hardware.prepare(self._frameworks(), cycle=self.cycle_count - 1)
         if self._cycle is not None:
-            self._cycle.settle()  # not in start(): an error of work queued before is the program's, no failure of ours
+            self.synchronize()  # not in start(): an error of work queued before is the program's, no failure of ours
             self._cycle.start()
         self._begin_window()
         self._hardware.begin()

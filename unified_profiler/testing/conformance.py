@@ -21,7 +21,7 @@ from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind
 from unified_profiler.profiler import Profiler
 from unified_profiler.recording.window import Window
 from unified_profiler.schedule import schedule
-from unified_profiler.spi import Backend, Capability, NativeCapture, Recorder, RecordOptions, TellsMemory
+from unified_profiler.spi import Backend, Capability, NativeCapture, Recorder, RecordOptions, ReportsMemory
 
 
 class BackendConformance:
@@ -178,7 +178,7 @@ class BackendConformance:
     # --- memory -----------------------------------------------------------------------------------------------
 
     def test_the_memory_that_it_tells_is_bytes_by_device(self) -> None:
-        if not isinstance(self.backend, TellsMemory):
+        if not isinstance(self.backend, ReportsMemory):
             pytest.skip(f"{self.backend.name} does not tell what its allocators hold")
         self.work()
         for device, amount in self.backend.allocated_bytes().items():

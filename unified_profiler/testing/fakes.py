@@ -121,9 +121,9 @@ class FakeRecorder:
         """Note the call."""
         self._backend._called("mark_step")
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Note the call."""
-        self._backend._called("settle")
+        self._backend._called("synchronize")
 
     def stop(self) -> NativeCapture:
         """Write what was recorded."""

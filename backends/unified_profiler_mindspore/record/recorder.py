@@ -86,13 +86,13 @@ class MindSporeRecorder:
             NativeProfilerError: MindSpore refused.
         """
         self._expect(_State.ARMED, "start")
-        self.settle()
+        self.synchronize()
         native.take()
         self._state = _State.RECORDING
         with _failing("start"):
             self._driver.start()
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Wait for kernels that PyNative mode has only queued so far, so that they belong to the step that queued them.
 
         What this raises is an error of the program's own kernels: MindSpore tells it to whoever waits first.
@@ -100,7 +100,7 @@ class MindSporeRecorder:
         native.wait_for_kernels()
 
     def mark_step(self, step: int) -> None:
-        """Do nothing: the native files know no steps, and `settle` has separated this one from the one before."""
+        """Do nothing: the native files know no steps, and `synchronize` has separated this one from the one before."""
 
     def stop(self) -> NativeCapture:
         """End recording; the native files are complete.

@@ -114,7 +114,7 @@ class TensorFlowRecorder:
             self._step = tf.profiler.experimental.Trace("ProfilerStep", step_num=step, _r=1)
             self._step.__enter__()
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Do nothing: a call returns when its work on the processor is done, and a device's work tells its launch."""
 
     def stop(self) -> NativeCapture:

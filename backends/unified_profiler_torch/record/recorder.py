@@ -91,7 +91,7 @@ class TorchRecorder:
         self._step = torch.profiler.record_function(f"ProfilerStep#{step}")
         self._step.__enter__()
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Do nothing: what runs on a device later carries the number of the call that launched it."""
 
     def stop(self) -> NativeCapture:

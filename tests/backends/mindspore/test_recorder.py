@@ -290,7 +290,7 @@ def test_an_error_of_the_programs_own_kernels_comes_out_of_settle(tmp_path: Path
     recorder = started(tmp_path)
     wrong_index()
     with pytest.raises(RuntimeError, match="GatherD"):
-        recorder.settle()
+        recorder.synchronize()
     add()
     assert names(recorder.stop()) == ["Add"]
 

@@ -185,7 +185,7 @@ def test_an_error_of_the_programs_own_work_that_a_step_waited_for_goes_on_to_the
     backend = FakeBackend()
     one = driver(backend)
     one.begin("fit")
-    backend.fails_at = frozenset({"settle"})
+    backend.fails_at = frozenset({"synchronize"})
     with pytest.raises(FakeError):
         one.step("fit")
 

@@ -145,14 +145,17 @@ def test_what_a_step_raises_is_kept_and_ends_the_search(framework: Framework, im
 def test_an_error_of_the_programs_own_work_that_a_recorder_waited_for_goes_on_to_the_program(
     framework: Framework, imports: ImportWatch
 ) -> None:
-    outcomes = [ZeroDivisionError, None]
+    outcomes: list[Exception | None] = [ZeroDivisionError(), None]
+    error = outcomes[0]
 
-    def settle(_ended: bool | Recount) -> None:  # as a recorder's
+    def on_step(_ended: bool | Recount) -> None:
         outcome = outcomes.pop(0)
         if outcome is not None:
             raise outcome
 
-    finder = StepFinder(on_step=settle, on_role={}, interruption=Interruption())
+    finder = StepFinder(
+        on_step=on_step, on_role={}, interruption=Interruption(), is_of_program=lambda raised: raised is error
+    )
     finder.watch(framework.hooks(), imports)
     with pytest.raises(ZeroDivisionError):
         framework.fire("optimizer")

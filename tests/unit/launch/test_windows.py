@@ -9,6 +9,7 @@ import unified_profiler as up
 from unified_profiler import registry
 from unified_profiler.launch.anchor import Recount
 from unified_profiler.launch.interruption import Interruption
+from unified_profiler.launch.launched_profiler import LaunchedProfiler
 from unified_profiler.launch.opening import OpeningWindow, record_always
 from unified_profiler.launch.windows import Windows
 from unified_profiler.testing import FakeBackend
@@ -24,13 +25,13 @@ def backend() -> FakeBackend:
 
 def windows(
     backend: FakeBackend, *, limit_seconds: float = 100, deliver: Deliver = "immediate"
-) -> tuple[Windows, up.Profiler, OpeningWindow]:
+) -> tuple[Windows, LaunchedProfiler, OpeningWindow]:
     def opening(folder: Path) -> up.Profiler:
         return up.Profiler(
             backend=backend, clock=backend.clock, schedule=record_always, output_dir=folder, deliver=deliver
         )
 
-    profiler = up.Profiler(backend=backend, clock=backend.clock, schedule=PLAN, deliver=deliver)
+    profiler = LaunchedProfiler(backend=backend, clock=backend.clock, schedule=PLAN, deliver=deliver)
     window = OpeningWindow(opening, limit_seconds=limit_seconds, interruption=Interruption())
     return Windows(profiler, PLAN, window), profiler, window
 

@@ -20,8 +20,8 @@ from unified_profiler_tensorflow.read.xplane.describer import Describer
 from unified_profiler_tensorflow.read.xplane.ends import Ends
 from unified_profiler_tensorflow.read.xplane.lanes import BESIDE, Lane, LaneSort
 from unified_profiler_tensorflow.read.xplane.meaning import Meaning, Role, operator, repeated
-from unified_profiler_tensorflow.read.xplane.rows import Rows, Saying
-from unified_profiler_tensorflow.read.xplane.sessions import Node, SessionRun, told_by
+from unified_profiler_tensorflow.read.xplane.rows import EventDescription, Rows
+from unified_profiler_tensorflow.read.xplane.sessions import Node, SessionRun, covered_by_sessions
 
 _ASYNCHRONOUS = "XLA asynchronous"
 """The name of the lanes of instructions that outlast their event."""
@@ -36,7 +36,7 @@ class Mapping:
 
     def __init__(self, rows: Rows, describer: Describer, sessions: Sequence[SessionRun] = ()) -> None:
         self._index = Index()
-        meaning = self._index.codes(_describe_all(describer, rows.sayings))[rows.saying]
+        meaning = self._index.codes(_describe_all(describer, rows.descriptions))[rows.description]
         kept = np.flatnonzero(self._flags(meaning, lambda m: m.role is not Role.END_MARK))
         self._lanes, self._lane, self._meaning = list(rows.lanes), rows.lane[kept], meaning[kept]
         self._start, self._end = rows.start_ns[kept], rows.end_ns[kept]
@@ -150,7 +150,7 @@ class Mapping:
         """Let nodes be no operators where RunMetadata has them."""
         rows = np.flatnonzero(self._of_role(Role.NODE, Role.ASYNC_START))
         node, nodes = self._nodes()
-        self._change(rows[told_by(sessions, self._start[rows], node[rows], nodes)], Meaning.as_runtime)
+        self._change(rows[covered_by_sessions(sessions, self._start[rows], node[rows], nodes)], Meaning.as_runtime)
 
     def _ends(self, rows: Rows, meaning: Ints) -> Ends:
         return Ends(
@@ -190,18 +190,20 @@ class Mapping:
         return text(np.where(frames, -1, stack), stacks)
 
 
-def _describe_all(describer: Describer, sayings: Sequence[Saying]) -> list[Meaning]:
-    found = [(_describe(describer, saying), saying.sort is LaneSort.INPUT_THREAD) for saying in sayings]
+def _describe_all(describer: Describer, descriptions: Sequence[EventDescription]) -> list[Meaning]:
+    found = [
+        (_describe(describer, description), description.sort is LaneSort.INPUT_THREAD) for description in descriptions
+    ]
     trains = any(on_input_thread and meaning.is_training for meaning, on_input_thread in found)
     return [meaning.as_input(trains=trains) if on_input_thread else meaning for meaning, on_input_thread in found]
 
 
-def _describe(describer: Describer, saying: Saying) -> Meaning:
-    if saying.sort is LaneSort.STREAM:
-        return describer.on_stream(saying.name, saying.stats)
-    if saying.sort is LaneSort.DERIVED:
-        return repeated(saying.name, saying.stats)
-    return describer.on_host(saying.name, saying.stats)
+def _describe(describer: Describer, description: EventDescription) -> Meaning:
+    if description.sort is LaneSort.STREAM:
+        return describer.on_stream(description.name, description.stats)
+    if description.sort is LaneSort.DERIVED:
+        return repeated(description.name, description.stats)
+    return describer.on_host(description.name, description.stats)
 
 
 def _is_kernel_of(inner: Meaning, call: Meaning) -> bool:

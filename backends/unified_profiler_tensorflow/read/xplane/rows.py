@@ -20,7 +20,7 @@ from unified_profiler_tensorflow.read.xplane.left_out import left_out
 from unified_profiler_tensorflow.read.xplane.planes import Plane, Space, Stats, columns_of
 
 
-class Saying(NamedTuple):
+class EventDescription(NamedTuple):
     """A name, what is said with it, and the sort of lane that it is said on."""
 
     name: str
@@ -30,14 +30,14 @@ class Saying(NamedTuple):
 
 @dataclass(frozen=True)
 class Rows:
-    """The events of a file. `saying` and `lane` are numbers into the lists of the same names.
+    """The events of a file. `description` and `lane` are indices into `descriptions` and `lanes`.
 
     `flow` links the instructions of XLA's programs to the marks at their ends.
     """
 
-    sayings: list[Saying]
+    descriptions: list[EventDescription]
     lanes: list[Lane]
-    saying: Ints
+    description: Ints
     lane: Ints
     start_ns: Ints
     end_ns: Ints
@@ -55,16 +55,16 @@ def read_rows(space: Space, lanes: Lanes) -> Rows:
     for plane in space.planes:
         with reading(f"{space.path}, plane {plane.name!r:.100}", expected="an XPlane file"):
             parts += _PlaneReader(plane, space.path, flows).parts(lanes)
-    sayings: list[Saying] = []
-    saying = []
+    descriptions: list[EventDescription] = []
+    description = []
     for part in parts:
-        saying.append(part.saying + len(sayings))
-        sayings += part.sayings
-    counts = [len(part.saying) for part in parts]
+        description.append(part.description + len(descriptions))
+        descriptions += part.descriptions
+    counts = [len(part.description) for part in parts]
     return Rows(
-        sayings,
+        descriptions,
         [part.lane for part in parts],
-        _join(saying),
+        _join(description),
         np.repeat(np.arange(len(parts)), counts),
         _moments(space, [part.start_ns for part in parts]),
         _moments(space, [part.end_ns for part in parts]),
@@ -76,8 +76,8 @@ class _Part(NamedTuple):
     """The events of one line."""
 
     lane: Lane
-    sayings: list[Saying]
-    saying: Ints
+    descriptions: list[EventDescription]
+    description: Ints
     start_ns: Ints
     end_ns: Ints
     flow: Ints
@@ -104,10 +104,10 @@ class _PlaneReader:
                 raise TraceFormatError(msg) from error
             said = self._keys.codes(self._kept(line.events))
             names, keys = list(self._places), list(self._keys)
-            saying, distinct = encode(place * (len(keys) + 1) + said)
+            description, distinct = encode(place * (len(keys) + 1) + said)
             pairs = [divmod(pair, len(keys) + 1) for pair in distinct.tolist()]
-            sayings = [self._saying(names[name], keys[key], lane) for name, key in pairs]
-            yield _Part(lane, sayings, saying, start_ns, end_ns, self._flows.of(line.events))
+            descriptions = [self._description(names[name], keys[key], lane) for name, key in pairs]
+            yield _Part(lane, descriptions, description, start_ns, end_ns, self._flows.of(line.events))
 
     def _kept(self, events: Sequence[Any]) -> list[tuple[bytes, ...]]:
         """Return the encoded stats of each event, less those that are left out."""
@@ -119,11 +119,11 @@ class _PlaneReader:
             for event in events
         ]
 
-    def _saying(self, number: int, key: tuple[bytes, ...], lane: Lane) -> Saying:
+    def _description(self, number: int, key: tuple[bytes, ...], lane: Lane) -> EventDescription:
         stats = {**self._plane.event_stats.get(number, {}), **self._plane.decode(key)}
         unwanted = self._left_out[number]
         stats = {name: value for name, value in stats.items() if name not in unwanted}
-        return Saying(self._plane.event_names[number], stats, lane.sort)
+        return EventDescription(self._plane.event_names[number], stats, lane.sort)
 
 
 def _moments(space: Space, parts: Sequence[Ints]) -> Ints:

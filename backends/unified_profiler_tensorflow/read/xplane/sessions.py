@@ -48,7 +48,7 @@ class SessionRun:
         return cls(entry["start_ns"], entry["end_ns"], nodes)
 
 
-def told_by(runs: Sequence[SessionRun], start_ns: Ints, node: Ints, nodes: Sequence[Node]) -> Flags:
+def covered_by_sessions(runs: Sequence[SessionRun], start_ns: Ints, node: Ints, nodes: Sequence[Node]) -> Flags:
     """Say which events are nodes that one of the runs tells.
 
     Args:

@@ -64,7 +64,7 @@ def read_xplane(
         space = open_space(path)
         programs = Programs(space.planes)
         rows = read_rows(space, Lanes(capture, file_number=file_number))
-        describer = Describer.of(programs, (saying.stats for saying in rows.sayings), reader)
+        describer = Describer.of(programs, (saying.stats for saying in rows.descriptions), reader)
         table = Mapping(rows, describer, sessions).table(space.hosts[0] if space.hosts else None)
         return checked_events(table), _said(space, programs)
 
