@@ -25,14 +25,14 @@ class Signal:
     """A kind of signal, as the detector sees it."""
 
     name: str
-    rank: int
+    priority: int
     training: bool = True
     of_model: bool = True
 
     @property
     def order(self) -> tuple[bool, int]:
-        """The smaller, the better: training before evaluation, then by rank."""
-        return (not self.training, self.rank)
+        """The smaller, the better: training before evaluation, then by priority."""
+        return (not self.training, self.priority)
 
     @property
     def label(self) -> str:
@@ -42,7 +42,7 @@ class Signal:
     @property
     def surest(self) -> bool:
         """Whether there is nothing better to wait for: an optimizer's word, or that of the trainer around it."""
-        return self.training and self.rank <= 0
+        return self.training and self.priority <= 0
 
 
 class Detector:

@@ -86,7 +86,7 @@ class StepFinder:
         self._listening = False
 
     def _installer(self, hook: StepHook) -> Callable[[ModuleType], None]:
-        signal = Signal(name=hook.signal, rank=hook.rank, training=hook.training, of_model=hook.of_model)
+        signal = Signal(name=hook.signal, priority=hook.priority, training=hook.training, of_model=hook.of_model)
 
         def install(module: ModuleType) -> None:
             if not self._listening:

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from unified_profiler.errors import NativeProfilerError
+from unified_profiler.spi.patching import Around, Invoke, Undo, wrap_method
 from unified_profiler_mindspore.read.note import Span
 from unified_profiler_mindspore.record import native
 from unified_profiler_mindspore.record.optimizer_search import OPTIMIZER_MODULES
-from unified_profiler_mindspore.record.watched_calls import Around, Invoke, Undo, watch
 
 BACKWARD, UPDATE = "backward", "update"
 
@@ -45,7 +45,7 @@ class Borders:
         """Begin to note. A MindSpore in which the places have moved is recorded without borders."""
         try:
             for owner, name, around in self._places():
-                self._undo.append(watch(owner, name, around))
+                self._undo.append(wrap_method(owner, name, around))
         except (NativeProfilerError, AttributeError, TypeError) as error:
             logger.warning("The directions of MindSpore's operators will not be known: %s", error)
             self._certain = False

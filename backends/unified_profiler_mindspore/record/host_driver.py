@@ -13,13 +13,13 @@ from typing import Any
 
 from unified_profiler.errors import BackendBusyError, NativeProfilerError
 from unified_profiler.spi import NativeCapture
+from unified_profiler.spi.patching import Undo
 from unified_profiler_mindspore.read.files import FRAMEWORK, LAUNCHES, MEMORY, SHAPES, framework_files
 from unified_profiler_mindspore.read.note import Recording, write_note
 from unified_profiler_mindspore.record import live_classes, native
 from unified_profiler_mindspore.record.boundaries import Borders
 from unified_profiler_mindspore.record.dispatch_observer import DispatchObserver
 from unified_profiler_mindspore.record.graph_files import write_graphs
-from unified_profiler_mindspore.record.watched_calls import Undo
 
 _DISPLACED = (
     "MindSpore's own profiler began while this one recorded (mindspore.profiler.profile, mindspore.Profiler), and "

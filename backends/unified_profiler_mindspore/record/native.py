@@ -16,7 +16,7 @@ from typing import Any
 import mindspore
 
 from unified_profiler.errors import BackendBusyError, NativeProfilerError
-from unified_profiler_mindspore.record.watched_calls import Invoke, Undo, watch
+from unified_profiler.spi.patching import Invoke, Undo, wrap_method
 
 VERBS = ("init", "step_profiling_enable", "enable_op_time", "enable_profile_memory", "stop")
 """What is called on the C++ profiler."""
@@ -158,7 +158,7 @@ def before_own_profiler(function: Callable[[], None]) -> Undo:
         function()
         return invoke()
 
-    return watch(owner, "start", first)
+    return wrap_method(owner, "start", first)
 
 
 @contextmanager

@@ -12,17 +12,24 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
 from unified_profiler.spi import HookRole, StepHook
+from unified_profiler.spi.patching import (
+    Invoke,
+    Report,
+    SharedPatch,
+    Undo,
+    in_turn,
+    replace,
+    report_made,
+    wrap_method,
+)
 from unified_profiler_mindspore.record.optimizer_search import OPTIMIZER_MODULES, has_optimizer, works_with_optimizer
-from unified_profiler_mindspore.record.watched_calls import Invoke, watch
 
-Report = Callable[[int], None]
-Tell = Callable[[str, int], None]
-Undo = Callable[[], None]
+Listeners = Mapping[str, Report]
 
 OPTIMIZER, JIT, FORWARD, EVALUATION = "optimizer", "jit", "forward", "forward in evaluation"
 
@@ -54,62 +61,6 @@ class _Work(threading.local):
 _work = _Work()
 
 
-class _Place:
-    """Something of MindSpore's that is wrapped as long as anybody listens to one of the signals that come from it."""
-
-    def __init__(self, wrap: Callable[[ModuleType, Tell], Undo]) -> None:
-        self._wrap = wrap
-        self._listeners: dict[str, Report] = {}
-        self._restore: Undo | None = None
-
-    def listen(self, signal: str, module: ModuleType, report: Report) -> Undo:
-        """Listen to one signal."""
-        if not self._listeners:
-            self._restore = self._wrap(module, self._tell)
-        self._listeners[signal] = report
-
-        def undo() -> None:
-            restore = self._restore
-            if self._listeners.pop(signal, None) is not None and not self._listeners and restore is not None:
-                self._restore = (
-                    None  # it holds MindSpore's functions, which must not outlive MindSpore's modules at exit
-                )
-                restore()
-
-        return undo
-
-    def _tell(self, signal: str, source: int) -> None:
-        report = self._listeners.get(signal)
-        if report is not None:
-            report(source)
-
-
-def _replace(owner: Any, name: str, replacement: Any) -> Undo:
-    """Put a wrapper in the place of an attribute; the undoing leaves it if somebody else wrapped it meanwhile."""
-    inherited, original = name not in vars(owner), vars(owner).get(name)
-    setattr(owner, name, replacement)
-
-    def undo() -> None:
-        if vars(owner).get(name) is not replacement:
-            return
-        if inherited:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, original)
-
-    return undo
-
-
-def _all(undoings: Iterable[Undo]) -> Undo:
-    done = list(undoings)
-
-    def undo() -> None:
-        for one in reversed(done):
-            one()
-
-    return undo
-
-
 # --- Model.train, Model.fit, Model.eval -------------------------------------------------------------------------------
 
 
@@ -129,12 +80,10 @@ def _after_training_step(module: ModuleType, report: Report) -> Undo:
         _work.end()
         return leave(self, *error)
 
-    return _all(
-        [
-            _replace(owner, "__enter__", __enter__),
-            _replace(owner, "__exit__", __exit__),
-            _after_callbacks(owner, "on_train_step_end", report),
-        ]
+    return in_turn(
+        replace(owner, "__enter__", __enter__),
+        replace(owner, "__exit__", __exit__),
+        _after_callbacks(owner, "on_train_step_end", report),
     )
 
 
@@ -156,22 +105,22 @@ def _after_callbacks(owner: Any, name: str, report: Report) -> Undo:
         report(id(run_context.original_args().get("network")))  # of the Model: the manager is another one in each call
         return result
 
-    return _replace(owner, name, step_end)
+    return replace(owner, name, step_end)
 
 
 # --- calls of Cells, optimizers and compiled functions ----------------------------------------------------------------
 
 
-def _wrap_cells(module: ModuleType, tell: Tell) -> Undo:
+def _wrap_cells(module: ModuleType, listeners: Listeners) -> Undo:
     """Wrap the call of every Cell; a graph loaded from a file has one of its own."""
 
     def ended(cell: Any) -> None:
         in_graph = module.context._get_mode() == module.context.GRAPH_MODE
         if _work.updated or (in_graph and has_optimizer(cell)):
-            tell(OPTIMIZER, id(cell))
-        tell(FORWARD if cell.training else EVALUATION, id(cell))
+            _send(listeners, OPTIMIZER, id(cell))
+        _send(listeners, FORWARD if cell.training else EVALUATION, id(cell))
 
-    return _all([_wrap_call(owner, ended) for owner in (module.Cell, module.GraphCell)])
+    return in_turn(*(_wrap_call(owner, ended) for owner in (module.Cell, module.GraphCell)))
 
 
 def _wrap_call(owner: Any, ended: Callable[[Any], None]) -> Undo:
@@ -189,10 +138,10 @@ def _wrap_call(owner: Any, ended: Callable[[Any], None]) -> Undo:
         ended(self)
         return result
 
-    return _replace(owner, "__call__", __call__)
+    return replace(owner, "__call__", __call__)
 
 
-def _wrap_optimizer(module: ModuleType, tell: Tell) -> Undo:
+def _wrap_optimizer(module: ModuleType, listeners: Listeners) -> Undo:
     """Watch the call of optimizers, which are Cells that inherit theirs; a recorder may be watching it, too."""
 
     def around(invoke: Invoke, optimizer: Any, _: tuple[Any, ...]) -> Any:
@@ -203,13 +152,13 @@ def _wrap_optimizer(module: ModuleType, tell: Tell) -> Undo:
             _work.end()
         _work.updated = True
         if outermost:
-            tell(OPTIMIZER, id(optimizer))
+            _send(listeners, OPTIMIZER, id(optimizer))
         return result
 
-    return watch(module.Optimizer, "__call__", around)
+    return wrap_method(module.Optimizer, "__call__", around)
 
 
-def _wrap_jit(module: ModuleType, tell: Tell) -> Undo:
+def _wrap_jit(module: ModuleType, listeners: Listeners) -> Undo:
     """Wrap the running of functions that `ms.jit` compiles from their source; each call makes its own executor."""
     owner = module._JitExecutor
     original = owner.__call__
@@ -221,13 +170,13 @@ def _wrap_jit(module: ModuleType, tell: Tell) -> Undo:
             result = original(self, *args, **kwargs)
         finally:
             _work.end()
-        _graph_ended(tell, id(self.fn), outermost=outermost, updates=works_with_optimizer(self.fn, self.obj))
+        _graph_ended(listeners, id(self.fn), outermost=outermost, updates=works_with_optimizer(self.fn, self.obj))
         return result
 
-    return _replace(owner, "__call__", __call__)
+    return replace(owner, "__call__", __call__)
 
 
-def _wrap_bytecode_jit(module: ModuleType, tell: Tell) -> Undo:
+def _wrap_bytecode_jit(module: ModuleType, listeners: Listeners) -> Undo:
     """Wrap the context in which functions run that `ms.jit(capture_mode="bytecode")` compiles."""
     owner = module.PIJitCaptureContext
     enter, leave = owner.__enter__, owner.__exit__
@@ -242,13 +191,13 @@ def _wrap_bytecode_jit(module: ModuleType, tell: Tell) -> Undo:
         left = leave(self, kind, error, traceback)
         _work.end()
         if kind is None:
-            _graph_ended(tell, id(self.fn), outermost=not _work.depth, updates=works_with_optimizer(self.fn))
+            _graph_ended(listeners, id(self.fn), outermost=not _work.depth, updates=works_with_optimizer(self.fn))
         return left
 
-    return _all([_replace(owner, "__enter__", __enter__), _replace(owner, "__exit__", __exit__)])
+    return in_turn(replace(owner, "__enter__", __enter__), replace(owner, "__exit__", __exit__))
 
 
-def _wrap_trace_jit(module: ModuleType, tell: Tell) -> Undo:
+def _wrap_trace_jit(module: ModuleType, listeners: Listeners) -> Undo:
     """Wrap the two ends of what `ms.jit(capture_mode="trace")` traces or, once it is compiled, runs.
 
     An optimizer in it is seen while tracing. MindSpore traces one function at a time, whatever the thread, and after a
@@ -276,38 +225,35 @@ def _wrap_trace_jit(module: ModuleType, tell: Tell) -> Undo:
         if _work.updated:
             with_optimizer.add(name)
         _work.updated = before
-        _graph_ended(tell, hash(name), outermost=not _work.depth, updates=name in with_optimizer)
+        _graph_ended(listeners, hash(name), outermost=not _work.depth, updates=name in with_optimizer)
         return result
 
-    return _all(
-        [
-            _replace(module, "_jit_trace_begin", _jit_trace_begin),
-            _replace(module, "_jit_trace_end", _jit_trace_end),
-        ]
+    return in_turn(
+        replace(module, "_jit_trace_begin", _jit_trace_begin),
+        replace(module, "_jit_trace_end", _jit_trace_end),
     )
 
 
-def _graph_ended(tell: Tell, source: int, *, outermost: bool, updates: bool) -> None:
+def _send(listeners: Listeners, signal: str, source: int) -> None:
+    report = listeners.get(signal)
+    if report is not None:
+        report(source)
+
+
+def _graph_ended(listeners: Listeners, source: int, *, outermost: bool, updates: bool) -> None:
     _work.updated = _work.updated or updates
     if not outermost:
         return
     if _work.updated:
-        tell(OPTIMIZER, source)
-    tell(JIT, source)
+        _send(listeners, OPTIMIZER, source)
+    _send(listeners, JIT, source)
 
 
 # --- what ends no step ------------------------------------------------------------------------------------------------
 
 
 def _optimizer_made(module: ModuleType, report: Report) -> Undo:
-    original = module.Optimizer.__init__
-
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        original(self, *args, **kwargs)
-        report(id(self))
-
-    return _replace(module.Optimizer, "__init__", __init__)
+    return report_made(module.Optimizer, report)
 
 
 def _profiler_wanted(module: ModuleType, report: Report) -> Undo:
@@ -319,21 +265,19 @@ def _profiler_wanted(module: ModuleType, report: Report) -> Undo:
         report(id(cls))
         return original.__func__(cls)
 
-    return _replace(module.ProfilerInterface, "init", classmethod(init))
+    return replace(module.ProfilerInterface, "init", classmethod(init))
 
 
-_CELLS, _JITS, _BYTECODE_JITS, _TRACE_JITS = map(_Place, (_wrap_cells, _wrap_jit, _wrap_bytecode_jit, _wrap_trace_jit))
-_OPTIMIZERS = {name: _Place(_wrap_optimizer) for name in OPTIMIZER_MODULES}
+_CELLS, _JITS, _BYTECODE_JITS, _TRACE_JITS = map(
+    SharedPatch, (_wrap_cells, _wrap_jit, _wrap_bytecode_jit, _wrap_trace_jit)
+)
+_OPTIMIZERS = {name: SharedPatch(_wrap_optimizer) for name in OPTIMIZER_MODULES}
 _CALLBACKS = "mindspore.train.callback._callback"
 _GRAPHS = {
     "mindspore.graph.api": _JITS,
     "mindspore.graph._utils.pijit_context": _BYTECODE_JITS,
     "mindspore.graph.jit_trace": _TRACE_JITS,
 }
-
-
-def _listener(place: _Place, key: str) -> Callable[[ModuleType, Report], Undo]:
-    return functools.partial(place.listen, key)
 
 
 STEP_HOOKS: tuple[StepHook, ...] = (
@@ -347,26 +291,26 @@ STEP_HOOKS: tuple[StepHook, ...] = (
         StepHook(signal="optimizer made", role=HookRole.STEPS_EXPECTED, module=module, install=_optimizer_made)
         for module in OPTIMIZER_MODULES
     ),
-    StepHook(signal="model", rank=-1, module=_CALLBACKS, install=_after_training_step),
-    StepHook(signal="model", rank=-1, module=_CALLBACKS, install=_after_evaluation_step, training=False),
+    StepHook(signal="model", priority=-1, module=_CALLBACKS, install=_after_training_step),
+    StepHook(signal="model", priority=-1, module=_CALLBACKS, install=_after_evaluation_step, training=False),
     *(
         StepHook(signal="evaluation", role=role, module=_CALLBACKS, install=_at_evaluation(moment))
         for moment, role in (("begin", HookRole.EVALUATION_BEGIN), ("end", HookRole.EVALUATION_END))
     ),
     *(
-        StepHook(signal="optimizer", rank=0, module=module, install=_listener(place, OPTIMIZER))
+        StepHook(signal="optimizer", priority=0, module=module, install=place.listener(OPTIMIZER))
         for module, place in {**_OPTIMIZERS, "mindspore.nn.cell": _CELLS, **_GRAPHS}.items()
     ),
     *(
-        StepHook(signal="jit", rank=2, module=module, install=_listener(place, JIT))
+        StepHook(signal="jit", priority=2, module=module, install=place.listener(JIT))
         for module, place in _GRAPHS.items()
     ),
-    StepHook(signal="forward", rank=3, module="mindspore.nn.cell", install=_listener(_CELLS, FORWARD), costly=True),
+    StepHook(signal="forward", priority=3, module="mindspore.nn.cell", install=_CELLS.listener(FORWARD), costly=True),
     StepHook(
         signal="forward",
-        rank=3,
+        priority=3,
         module="mindspore.nn.cell",
-        install=_listener(_CELLS, EVALUATION),
+        install=_CELLS.listener(EVALUATION),
         training=False,
         costly=True,
     ),

@@ -22,8 +22,8 @@ from typing import Any
 import tensorflow as tf
 
 from unified_profiler.errors import NativeProfilerError
+from unified_profiler.spi.patching import Undo, wrap
 from unified_profiler_tensorflow.read.xplane.files import INDEX_NAME
-from unified_profiler_tensorflow.record.method_patch import Method, MethodPatch
 from unified_profiler_tensorflow.record.session_runs import Run, TracedCall, TracedFunction
 
 GRAPH_NAME = "_unified_profiler_name"
@@ -57,6 +57,8 @@ _PARTIAL = (
 _MOST_HELD = 64
 """Runs are written when recording ends, so as not to disturb them; but no more than these are kept in memory."""
 
+Method = Callable[..., Any]
+
 
 class SessionCollector:
     """Traces the runs of one cycle and writes each to a file of its own.
@@ -83,7 +85,7 @@ class SessionCollector:
         self._lock = threading.Lock()
         self._under_way = 0
         self._held: list[Run] = []
-        self._patches: list[MethodPatch] = []
+        self._patches: list[Undo] = []
         self._keras_before: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 
     def arm(self) -> None:
@@ -98,9 +100,9 @@ class SessionCollector:
             from tensorflow.python.client import pywrap_tf_session
             from tensorflow.python.client.session import BaseSession
 
-            self._patches.append(MethodPatch(BaseSession, RUN, partial(self._session_run, pywrap_tf_session)))
+            self._patches.append(wrap(BaseSession, RUN, partial(self._session_run, pywrap_tf_session)))
             if "partial_run" in vars(BaseSession):
-                self._patches.append(MethodPatch(BaseSession, "partial_run", self._partial_run))
+                self._patches.append(wrap(BaseSession, "partial_run", self._partial_run))
         except (ImportError, KeyError) as error:
             msg = (
                 f"TensorFlow {tf.__version__} runs its v1 sessions in a place that this version of unified-profiler "
@@ -203,7 +205,7 @@ class SessionCollector:
         if function is None:
             self._report("Training by tf_keras in graph mode is not traced: this version runs it in an unknown place.")
         else:
-            self._patches.append(MethodPatch(function, "__call__", self._keras_call))
+            self._patches.append(wrap(function, "__call__", self._keras_call))
 
     def _session_run(self, native: Any, original: Method) -> Method:
         def run(session: Any, options: Any, feeds: Any, fetches: Any, targets: Any, metadata: Any) -> Any:
@@ -249,8 +251,8 @@ class SessionCollector:
 
     def _undo(self) -> None:
         patches, self._patches = self._patches, []
-        for patch in patches:
-            patch.undo()
+        for undo in patches:
+            undo()
         for function, before in self._keras_before.items():
             vars(function).update(before)
         self._keras_before.clear()

@@ -21,8 +21,8 @@ import tensorflow as tf
 from unified_profiler.errors import BackendBusyError, BackendError, NativeProfilerError
 from unified_profiler.model.text import storable
 from unified_profiler.spi import RecordOptions
+from unified_profiler.spi.patching import Undo, replace
 from unified_profiler_tensorflow.read.protobuf import DAMAGED, message_classes
-from unified_profiler_tensorflow.steps.patching import Undo, replace
 
 _BUSY = (
     "A profiler of TensorFlow is already active in this process (a TensorBoard callback with `profile_batch`, a "

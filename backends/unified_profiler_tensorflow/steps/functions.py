@@ -7,25 +7,16 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from unified_profiler.spi.call_sites import call_site
+from unified_profiler.spi.patching import Inside, Report, SharedPatch, Undo, in_turn, outermost, replace
 from unified_profiler_tensorflow.steps.keras import is_eager, is_traced, made_by_keras, torch_compiles, within_fit
-from unified_profiler_tensorflow.steps.patching import (
-    Inside,
-    Listeners,
-    Report,
-    Trains,
-    Undo,
-    in_turn,
-    listen,
-    outermost,
-    replace,
-)
+from unified_profiler_tensorflow.steps.training import Trains
 
 
 class _Tracing:
@@ -60,20 +51,18 @@ class _Tracing:
 _tracing = _Tracing()
 
 
-def after_function(kind: Trains) -> Callable[[ModuleType, Report], Undo]:
-    """Make the hook of outermost calls of functions that train in this way."""
-
-    def install(module: ModuleType, report: Report) -> Undo:
-        concrete = import_module(f"{module.__package__}.concrete_function").ConcreteFunction
-        return in_turn(
-            listen(module.Function, "__call__", functools.partial(_wrap_function, module.Function), kind, report),
-            listen(concrete, "__call__", functools.partial(_wrap_function, concrete), kind, report),
-        )
-
-    return install
+def _wrap_functions(module: ModuleType, listeners: Mapping[Trains, Report]) -> Undo:
+    """Wrap the calls of functions, polymorphic and concrete."""
+    concrete = import_module(f"{module.__package__}.concrete_function").ConcreteFunction
+    owners = (module.Function, concrete)
+    return in_turn(*(replace(owner, "__call__", _wrap_function(owner, listeners)) for owner in owners))
 
 
-def _wrap_function(owner: Any, listeners: Listeners) -> Callable[..., Any]:
+FUNCTIONS = SharedPatch(_wrap_functions)
+"""Outermost calls of functions, by how they train."""
+
+
+def _wrap_function(owner: Any, listeners: Mapping[Trains, Report]) -> Callable[..., Any]:
     """Report outermost calls from eager code: others only build a graph."""
     original = vars(owner)["__call__"]
     executing_eagerly = sys.modules["tensorflow.python.eager.context"].executing_eagerly
@@ -178,24 +167,7 @@ def after_gradient(module: ModuleType, report: Report) -> Undo:
             _tracing.mark(Trains.BY_GRADIENT)
         result = original(self, *args, **kwargs)
         if is_eager():
-            report(_call_site(sys._getframe(1)))
+            report(call_site(sys._getframe(1), package="tensorflow"))
         return result
 
     return replace(module.GradientTape, "gradient", gradient)
-
-
-def _call_site(frame: FrameType | None) -> int:
-    """Return a number for the nearest line outside TensorFlow, and of what traces its calls."""
-    root = _tensorflow_root()
-    while frame is not None and (frame.f_code.co_filename.startswith(root) or _is_own(frame)):
-        frame = frame.f_back
-    return 0 if frame is None else hash((frame.f_code.co_filename, frame.f_code.co_firstlineno, frame.f_lineno))
-
-
-def _is_own(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).startswith("unified_profiler")
-
-
-@functools.cache
-def _tensorflow_root() -> str:
-    return str(Path(sys.modules["tensorflow"].__file__ or "tensorflow").parent)

@@ -12,9 +12,10 @@ from types import ModuleType
 from typing import Any
 
 from unified_profiler.spi import HookRole, StepHook
+from unified_profiler.spi.patching import Report, Undo
 from unified_profiler_tensorflow.steps.functions import (
+    FUNCTIONS,
     OPTIMIZERS,
-    after_function,
     after_gradient,
     after_optimizer,
     optimizer_made,
@@ -25,10 +26,10 @@ from unified_profiler_tensorflow.steps.keras import (
     after_train_batch,
     at_evaluation,
 )
-from unified_profiler_tensorflow.steps.patching import Report, Trains, Undo
-from unified_profiler_tensorflow.steps.sessions import after_run
+from unified_profiler_tensorflow.steps.sessions import RUNS
+from unified_profiler_tensorflow.steps.training import Trains
 
-TRAINER_RANK = -1
+TRAINER_PRIORITY = -1
 """Of signals by which a trainer itself says where its steps end: surer than an optimizer within it."""
 
 
@@ -67,9 +68,9 @@ STEP_HOOKS: tuple[StepHook, ...] = (
         StepHook(signal="optimizer made", role=HookRole.STEPS_EXPECTED, module=name, install=optimizer_made)
         for name in OPTIMIZERS
     ),
-    *(StepHook(signal="keras", rank=TRAINER_RANK, module=name, install=after_train_batch) for name in _KERAS),
+    *(StepHook(signal="keras", priority=TRAINER_PRIORITY, module=name, install=after_train_batch) for name in _KERAS),
     *(
-        StepHook(signal="keras", rank=TRAINER_RANK, module=name, install=after_evaluation_batch, training=False)
+        StepHook(signal="keras", priority=TRAINER_PRIORITY, module=name, install=after_evaluation_batch, training=False)
         for name in _KERAS
     ),
     *(
@@ -77,26 +78,30 @@ STEP_HOOKS: tuple[StepHook, ...] = (
         for name in _KERAS
         for moment, role in (("begin", HookRole.EVALUATION_BEGIN), ("end", HookRole.EVALUATION_END))
     ),
-    *(StepHook(signal="optimizer", rank=0, module=name, install=after_optimizer) for name in OPTIMIZERS),
+    *(StepHook(signal="optimizer", priority=0, module=name, install=after_optimizer) for name in OPTIMIZERS),
     *(
         StepHook(
             signal="function",
-            rank=kind,
+            priority=kind,
             module=_FUNCTIONS,
-            install=after_function(kind),
+            install=FUNCTIONS.listener(kind),
             training=kind is not Trains.NOT,
         )
         for kind in Trains
     ),
-    StepHook(signal="backward", rank=1, module="tensorflow.python.eager.backprop", install=after_gradient),
+    StepHook(signal="backward", priority=1, module="tensorflow.python.eager.backprop", install=after_gradient),
     *(
         StepHook(
-            signal="session", rank=kind, module=_SESSIONS, install=after_run(kind), training=kind is not Trains.NOT
+            signal="session",
+            priority=kind,
+            module=_SESSIONS,
+            install=RUNS.listener(kind),
+            training=kind is not Trains.NOT,
         )
         for kind in (Trains.BY_OPTIMIZER, Trains.NOT)
     ),
     StepHook(
-        signal="forward", rank=3, module="keras.src.layers.layer", install=after_layer, training=False, costly=True
+        signal="forward", priority=3, module="keras.src.layers.layer", install=after_layer, training=False, costly=True
     ),
 )
 """In the order in which the signals of TensorFlow and Keras can be trusted."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType, ModuleType
 from typing import Any
 
-from unified_profiler_tensorflow.steps.patching import Inside, Report, Undo, in_turn, outermost, replace
+from unified_profiler.spi.patching import Inside, Report, Undo, in_turn, outermost, replace
 
 
 def after_train_batch(module: ModuleType, report: Report) -> Undo:

@@ -8,22 +8,23 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from unified_profiler_tensorflow.steps.patching import Listeners, Report, Trains, Undo, in_turn, listen
+from unified_profiler.spi.patching import Report, SharedPatch, Undo, in_turn, replace
+from unified_profiler_tensorflow.steps.training import Trains
 
 
-def after_run(kind: Trains) -> Callable[[ModuleType, Report], Undo]:
-    """Make the hook of runs that train in this way."""
-
-    def install(module: ModuleType, report: Report) -> Undo:
-        wrap = functools.partial(_wrap_run, module.BaseSession, WeakKeyDictionary())
-        return in_turn(
-            *(listen(owner, "run", wrap, kind, report) for owner in (module.Session, module.InteractiveSession))
-        )
-
-    return install
+def _wrap_runs(module: ModuleType, listeners: Mapping[Trains, Report]) -> Undo:
+    """Wrap the runs of both classes of sessions."""
+    run = _wrap_run(module.BaseSession, WeakKeyDictionary(), listeners)
+    return in_turn(*(replace(owner, "run", run) for owner in (module.Session, module.InteractiveSession)))
 
 
-def _wrap_run(base: Any, known: WeakKeyDictionary[Any, dict[int, Trains]], listeners: Listeners) -> Callable[..., Any]:
+RUNS = SharedPatch(_wrap_runs)
+"""Runs of sessions, by how they train."""
+
+
+def _wrap_run(
+    base: Any, known: WeakKeyDictionary[Any, dict[int, Trains]], listeners: Mapping[Trains, Report]
+) -> Callable[..., Any]:
     """Wrap what sessions inherit, and look it up at each call.
 
     So this wrapper stays the outer one when a recorder wraps `BaseSession.run` later: a step that ends here ends after

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 import torch.utils.checkpoint
 
+from unified_profiler.spi.patching import Undo, replace
 from unified_profiler_torch.canonical.table import LAYER, RECOMPUTATION, lookup
-from unified_profiler_torch.steps.hooks import Undo, _replace
 
 
 def annotate() -> list[Undo]:
@@ -39,7 +39,7 @@ def _annotate_recomputation() -> list[Undo]:
             super().__exit__(*error)
             self._annotation.__exit__(None, None, None)
 
-    return [_replace(torch.utils.checkpoint, "_recomputation_hook", Annotated)]
+    return [replace(torch.utils.checkpoint, "_recomputation_hook", Annotated)]
 
 
 def _annotate_keras() -> list[Undo]:
@@ -65,7 +65,7 @@ def _annotate(owner: type, method: str, name_of: Callable[[type], str | None]) -
         with torch.profiler.record_function(name):
             return original(self, *args, **kwargs)
 
-    return _replace(owner, method, call)
+    return replace(owner, method, call)
 
 
 @functools.lru_cache(maxsize=1 << 10)

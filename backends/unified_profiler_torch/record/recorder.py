@@ -18,10 +18,10 @@ import torch.profiler
 
 from unified_profiler.errors import BackendError, NativeProfilerError, UsageError
 from unified_profiler.spi import NativeCapture, RecordOptions
+from unified_profiler.spi.patching import Undo
 from unified_profiler_torch.record.annotations import annotate
 from unified_profiler_torch.record.session import NativeSession, end_left_behind
 from unified_profiler_torch.record.session_state import refuse_within_backward
-from unified_profiler_torch.steps.hooks import Undo
 
 TRACE_NAME = "torch.pt.trace.json"
 """Name of the trace in the work directory; TensorBoard looks for this ending."""

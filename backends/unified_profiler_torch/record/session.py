@@ -24,6 +24,7 @@ import torch.profiler
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from unified_profiler.errors import BackendBusyError, NativeProfilerError
+from unified_profiler.spi.patching import Undo, replace
 from unified_profiler_torch.record.session_state import (
     drop_thread_state,
     end_open_ranges,
@@ -33,7 +34,6 @@ from unified_profiler_torch.record.session_state import (
     refuse_within_backward,
     unfinished_profiles,
 )
-from unified_profiler_torch.steps.hooks import Undo, _replace
 
 _BUSY = (
     "A torch profiler is already active in this process, or warming up, and torch allows one at a time. Stop it before "
@@ -260,7 +260,7 @@ def _watch() -> None:
         (autograd_profiler, "_enable_profiler", _before_enable),
         (legacy_profiler, "_enable_profiler_legacy", _before_legacy),
     ):
-        _unwatch.append(_replace(owner, name, _after(give_way, vars(owner)[name])))
+        _unwatch.append(replace(owner, name, _after(give_way, vars(owner)[name])))
 
 
 def _after(give_way: Callable[[], None], function: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,25 +9,16 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Mapping
 from enum import Enum
-from pathlib import Path
-from types import CodeType, FrameType, ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from unified_profiler.spi import HookRole, StepHook
+from unified_profiler.spi.call_sites import call_site
+from unified_profiler.spi.patching import Inside, Report, SharedPatch, Undo, replace, report_made
 
-Report = Callable[[int], None]
-Undo = Callable[[], None]
-
-
-class _Inside(threading.local):
-    """Whether this thread is inside a hooked call already."""
-
-    now = False
-
-
-_fetch = _Inside()
+_fetch = Inside()
 """Set while a DataLoader makes a batch on this thread: modules called there transform data, they make no steps."""
 
 
@@ -38,18 +29,6 @@ class _Updates(threading.local):
 
 
 _updates = _Updates()
-
-
-def _replace(owner: Any, name: str, replacement: Callable[..., Any]) -> Undo:
-    """Put a wrapper in the place of an attribute; the undoing leaves it if somebody else wrapped it meanwhile."""
-    original = vars(owner)[name]
-    setattr(owner, name, replacement)
-
-    def undo() -> None:
-        if vars(owner).get(name) is replacement:
-            setattr(owner, name, original)
-
-    return undo
 
 
 def _after_optimizer_step(module: ModuleType, report: Report) -> Undo:
@@ -82,7 +61,7 @@ def _after_optimizer_step(module: ModuleType, report: Report) -> Undo:
     for hook in (ended, backward):  # a compiled step() calls them, but does not trace them
         hook.__dict__["_torchdynamo_disable"] = True
     handle = module.register_optimizer_step_post_hook(ended)
-    restore = _replace(torch.autograd, "backward", backward)
+    restore = replace(torch.autograd, "backward", backward)
 
     def undo() -> None:
         handle.remove()
@@ -108,14 +87,7 @@ def _is_outermost(frame: FrameType | None, filename: str | None) -> bool:
 
 
 def _optimizer_made(module: ModuleType, report: Report) -> Undo:
-    original = module.Optimizer.__init__
-
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        original(self, *args, **kwargs)
-        report(id(self))
-
-    return _replace(module.Optimizer, "__init__", __init__)
+    return report_made(module.Optimizer, report)
 
 
 def _profiler_wanted(module: ModuleType, report: Report) -> Undo:
@@ -127,13 +99,13 @@ def _profiler_wanted(module: ModuleType, report: Report) -> Undo:
         report(id(self))
         return original(self)
 
-    return _replace(module.profile, "_prepare_trace", _prepare_trace)
+    return replace(module.profile, "_prepare_trace", _prepare_trace)
 
 
 def _after_backward(module: ModuleType, report: Report) -> Undo:
     """Tell the calls apart by the line that makes them, so that of two losses in one step the last one ends it."""
     original = module.backward
-    inside = _Inside()
+    inside = Inside()
 
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
@@ -143,34 +115,13 @@ def _after_backward(module: ModuleType, report: Report) -> Undo:
         try:
             result = original(*args, **kwargs)
         finally:
-            inside.now = False
+            inside.now = None
         if not _fetch.now:
-            report(_call_site(sys._getframe(1)))
+            report(call_site(sys._getframe(1), package="torch"))
         return result
 
     backward._torchdynamo_disable = True  # type: ignore[attr-defined]
-    return _replace(module, "backward", backward)
-
-
-def _call_site(frame: FrameType | None) -> int:
-    """Return a number for the nearest line outside torch, and of what traces its calls."""
-    root = _torch_root()
-    while frame is not None and (frame.f_code.co_filename.startswith(root) or _is_own(frame)):
-        frame = frame.f_back
-    return 0 if frame is None else _line(frame.f_code, frame.f_lineno)
-
-
-def _is_own(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).startswith("unified_profiler")
-
-
-def _line(code: CodeType, number: int) -> int:
-    return hash((code.co_filename, code.co_firstlineno, number))
-
-
-@functools.cache
-def _torch_root() -> str:
-    return str(Path(sys.modules["torch"].__file__ or "torch").parent)
+    return replace(module, "backward", backward)
 
 
 def _before_next_batch(module: ModuleType, report: Report) -> Undo:
@@ -189,7 +140,7 @@ def _before_next_batch(module: ModuleType, report: Report) -> Undo:
             _fetch.now = outer
 
     __next__._torchdynamo_disable = True  # type: ignore[attr-defined]
-    return _replace(owner, "__next__", __next__)
+    return replace(owner, "__next__", __next__)
 
 
 class _Call(Enum):
@@ -208,37 +159,12 @@ class _Call(Enum):
         return cls.TRAINING if module.training else cls.EVALUATION
 
 
-def _after_forward(kind: _Call) -> Callable[[ModuleType, Report], Undo]:
-    """Make the hook of one kind of outermost calls of modules; all kinds share one wrapper."""
-
-    def install(module: ModuleType, report: Report) -> Undo:
-        owner = module.Module
-        if not hasattr(owner.__call__, _LISTENERS):
-            _wrap_call(owner)
-        wrapper = owner.__call__
-        listeners: dict[_Call, Report] = getattr(wrapper, _LISTENERS)
-        listeners[kind] = report
-
-        def undo() -> None:
-            listeners.pop(kind, None)
-            if not listeners:
-                getattr(wrapper, _RESTORE)()
-
-        return undo
-
-    return install
-
-
-_LISTENERS, _RESTORE = "_step_listeners", "_step_restore"
-
-
-def _wrap_call(owner: Any) -> None:
+def _wrap_call(module: ModuleType, listeners: Mapping[_Call, Report]) -> Undo:
     """Wrap `Module.__call__`: global forward hooks cost ten times as much, and torch.compile would trace them."""
     import torch
 
-    original = owner.__call__
-    listeners: dict[_Call, Report] = {}
-    inside = _Inside()
+    original = module.Module.__call__
+    inside = Inside()
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
         if torch.compiler.is_compiling() or inside.now or _fetch.now:
@@ -247,15 +173,16 @@ def _wrap_call(owner: Any) -> None:
         try:
             result = original(self, *args, **kwargs)
         finally:
-            inside.now = False
+            inside.now = None
         report = listeners.get(_Call.of(self))
         if report is not None:
             report(id(self))
         return result
 
-    restore = _replace(owner, "__call__", __call__)
-    setattr(owner.__call__, _LISTENERS, listeners)
-    setattr(owner.__call__, _RESTORE, restore)
+    return replace(module.Module, "__call__", __call__)
+
+
+_CALLS = SharedPatch(_wrap_call)
 
 
 # --- gradient scaling -------------------------------------------------------------------------------------------------
@@ -275,7 +202,7 @@ def _after_skipped_update(module: ModuleType, report: Report) -> Undo:
         return result
 
     step._torchdynamo_disable = True  # type: ignore[attr-defined]
-    return _replace(owner, "step", step)
+    return replace(owner, "step", step)
 
 
 _MODULES = "torch.nn.modules.module"
@@ -293,21 +220,30 @@ STEP_HOOKS: tuple[StepHook, ...] = (
         module="torch.optim.optimizer",
         install=_optimizer_made,
     ),
-    StepHook(signal="optimizer", rank=0, module="torch.optim.optimizer", install=_after_optimizer_step),
-    StepHook(signal="optimizer", rank=0, module="torch.amp.grad_scaler", install=_after_skipped_update),
-    StepHook(signal="backward", rank=1, module="torch.autograd", install=_after_backward),
+    StepHook(signal="optimizer", priority=0, module="torch.optim.optimizer", install=_after_optimizer_step),
+    StepHook(signal="optimizer", priority=0, module="torch.amp.grad_scaler", install=_after_skipped_update),
+    StepHook(signal="backward", priority=1, module="torch.autograd", install=_after_backward),
     StepHook(
-        signal="dataloader", rank=2, module="torch.utils.data.dataloader", install=_before_next_batch, of_model=False
+        signal="dataloader",
+        priority=2,
+        module="torch.utils.data.dataloader",
+        install=_before_next_batch,
+        of_model=False,
     ),
-    StepHook(signal="forward", rank=3, module=_MODULES, install=_after_forward(_Call.TRAINING), costly=True),
+    StepHook(signal="forward", priority=3, module=_MODULES, install=_CALLS.listener(_Call.TRAINING), costly=True),
     StepHook(
-        signal="forward", rank=3, module=_MODULES, install=_after_forward(_Call.EVALUATION), training=False, costly=True
+        signal="forward",
+        priority=3,
+        module=_MODULES,
+        install=_CALLS.listener(_Call.EVALUATION),
+        training=False,
+        costly=True,
     ),
     StepHook(
         signal="forward",
-        rank=4,
+        priority=4,
         module=_MODULES,
-        install=_after_forward(_Call.WITHOUT_PARAMETERS),
+        install=_CALLS.listener(_Call.WITHOUT_PARAMETERS),
         training=False,
         costly=True,
         of_model=False,

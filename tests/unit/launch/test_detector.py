@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from unified_profiler.launch.anchor import Recount
 from unified_profiler.launch.detector import HOLD_BACK, HOLD_BACK_EXPECTING, Detector, Signal
 
-TRAINER = Signal(name="keras", rank=-1)
-OPT = Signal(name="optimizer", rank=0)
-BWD = Signal(name="backward", rank=1)
-DATA = Signal(name="dataloader", rank=2)
-FWD = Signal(name="forward", rank=3)
-EVAL = Signal(name="forward", rank=3, training=False)
+TRAINER = Signal(name="keras", priority=-1)
+OPT = Signal(name="optimizer", priority=0)
+BWD = Signal(name="backward", priority=1)
+DATA = Signal(name="dataloader", priority=2)
+FWD = Signal(name="forward", priority=3)
+EVAL = Signal(name="forward", priority=3, training=False)
 
 Fire = tuple[Signal, int]
 ITERATION: list[Fire] = [(DATA, 1), (FWD, 1), (BWD, 1)]
@@ -105,7 +105,7 @@ def test_scripts_without_an_optimizer(fires: list[Fire], name: str) -> None:
 
 def test_a_second_loop_whose_signal_is_as_sure_goes_on_counting() -> None:
     detector = Detector()
-    function = Signal(name="function", rank=0)
+    function = Signal(name="function", priority=0)
     for _ in range(6):
         detector.feed(BWD, 1)
         detector.feed(OPT, 1)

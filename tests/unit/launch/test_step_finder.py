@@ -24,13 +24,15 @@ class Framework:
     def __init__(self) -> None:
         self.hooked: dict[str, Report] = {}
 
-    def hook(self, signal: str, rank: int = 0, *, costly: bool = False, role: HookRole = HookRole.STEP_END) -> StepHook:
+    def hook(
+        self, signal: str, priority: int = 0, *, costly: bool = False, role: HookRole = HookRole.STEP_END
+    ) -> StepHook:
         def install(_module: ModuleType, report: Report) -> Callable[[], None]:
             self.hooked[signal] = report
             return lambda: self.hooked.pop(signal, None) and None
 
         place = "made_up_framework"
-        return StepHook(signal=signal, rank=rank, module=place, install=install, costly=costly, role=role)
+        return StepHook(signal=signal, priority=priority, module=place, install=install, costly=costly, role=role)
 
     def hooks(self) -> list[StepHook]:
         return [

@@ -141,7 +141,7 @@ class StepHook:
     """The module that owns what is hooked; `install` is called right after its import."""
     install: Callable[[ModuleType, Callable[[int], None]], Callable[[], None]]
     """Takes the module and a function to call with an id of the sender each time; returns the undoing."""
-    rank: int = 0
+    priority: int = 0
     """0 for the surest signal of a framework, -1 for a trainer's own word; a better one that fires replaces a worse."""
     role: HookRole = HookRole.STEP_END
     training: bool = True
