@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -21,11 +20,7 @@ from unified_profiler.masking import mask_text, mask_values
 from unified_profiler.model.plain import plain
 from unified_profiler.schedule import Schedule
 from unified_profiler.spi import RecordOptions
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from unified_profiler.toml_files import TomlError, parse_toml
 
 LEVEL_VARIABLE = "UNIFIED_PROFILER_LEVEL"
 OPTIONS_VARIABLE = "UNIFIED_PROFILER_OPTIONS"
@@ -241,9 +236,8 @@ def _is_there(file: Path) -> bool:
 
 def _table(file: Path) -> dict[str, Any]:
     try:
-        with file.open("rb") as stream:
-            tools = tomllib.load(stream).get("tool", {})
-    except (OSError, tomllib.TOMLDecodeError) as error:
+        tools = parse_toml(file.read_text(encoding="utf-8")).get("tool", {})
+    except (OSError, UnicodeDecodeError, TomlError) as error:
         msg = f"{file} cannot be read as TOML: {error}"
         raise ConfigurationError(msg) from error
     return {key.replace("-", "_"): value for key, value in tools.get(TABLE, {}).items()}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
-from importlib import resources
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +10,7 @@ import pyarrow as pa
 from unified_profiler.analysis.columns import coded
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from unified_profiler.toml_files import packaged_toml
 
 OTHER = "other"
 BOOKKEEPING = "bookkeeping"
@@ -27,8 +21,7 @@ _BY_DIRECTION = {"update": "optimizer"}
 @cache
 def operators_by_category() -> dict[str, list[str]]:
     """Return the canonical operators of each category, from the file beside this module."""
-    text = resources.files("unified_profiler.analysis").joinpath("op_categories.toml").read_text(encoding="utf-8")
-    return dict(tomllib.loads(text))
+    return packaged_toml("unified_profiler.analysis", "op_categories.toml")
 
 
 def categories() -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import translate
@@ -22,11 +21,7 @@ from unified_profiler.model.nesting import Ints
 from unified_profiler.model.run import Run
 from unified_profiler.model.schema import TEXT, EventTable
 from unified_profiler.model.trace import Trace
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from unified_profiler.toml_files import TomlError, parse_toml
 
 _COLUMNS = ("op", "origin", "direction")
 _DIRECTIONS = ("forward", "backward", "update", "recompute")
@@ -48,8 +43,8 @@ class OpMap:
             ConfigurationError: The file cannot be read or is no such map.
         """
         try:
-            sections = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            sections = parse_toml(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, TomlError) as error:
             msg = f"The operator map {path} cannot be read: {error}. {_EXPECTED}"
             raise ConfigurationError(msg) from error
         for name, entries in sections.items():

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib import resources
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from unified_profiler.toml_files import packaged_toml
 
 
 def common_name(name: str) -> str:
@@ -35,6 +30,4 @@ def equal_names() -> dict[str, str]:
 
 @cache
 def _table() -> dict[str, Any]:
-    text = resources.files("unified_profiler.comparison").joinpath("api_names.toml").read_text(encoding="utf-8")
-    found: dict[str, Any] = tomllib.loads(text)
-    return found
+    return packaged_toml("unified_profiler.comparison", "api_names.toml")

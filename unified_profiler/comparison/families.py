@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
-from importlib import resources
 
 from unified_profiler.comparison.keys import Key
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from unified_profiler.toml_files import packaged_toml
 
 
 @cache
 def families() -> dict[str, str]:
     """Return the family of each operator that has one."""
-    text = resources.files("unified_profiler.comparison").joinpath("families.toml").read_text(encoding="utf-8")
-    found: dict[str, list[str]] = tomllib.loads(text)
+    found: dict[str, list[str]] = packaged_toml("unified_profiler.comparison", "families.toml")
     return {member: family for family, members in found.items() for member in members}
 
 

@@ -5,18 +5,12 @@ Sentences about a run are in sentences.<language>.toml, the words of the page in
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from typing import Protocol
 
 from unified_profiler.presentation.tables import format_bytes, format_time, one_line
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from unified_profiler.toml_files import packaged_toml
 
 Value = str | int | float | None
 
@@ -42,9 +36,8 @@ class Worded(Protocol):
 @cache
 def texts(language: str) -> dict[str, str]:
     """Return all texts of a language by their keys."""
-    folder = resources.files("unified_profiler.presentation")
-    files = (folder.joinpath(f"{name}.{language}.toml") for name in ("texts", "sentences"))
-    return {key: text for file in files for key, text in tomllib.loads(file.read_text(encoding="utf-8")).items()}
+    files = (f"{name}.{language}.toml" for name in ("texts", "sentences"))
+    return {key: text for file in files for key, text in packaged_toml("unified_profiler.presentation", file).items()}
 
 
 def say(key: str, values: Mapping[str, Value], *, language: str = "en") -> str:

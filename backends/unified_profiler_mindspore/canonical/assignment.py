@@ -7,24 +7,12 @@ Names are looked up once per distinct name in canonical/ops.toml. What a name do
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
-from typing import Any
 
+from unified_profiler.spi.canonical import BACKWARD, FORWARD, OPTIMIZER, UPDATE, load_canonical
 from unified_profiler_mindspore.canonical.kernel_names import Node
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
-
-OPTIMIZER = "x:Optimizer"
-"""An optimizer that ONNX does not know, or that is not known here."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +22,7 @@ class Lookup:
     kernel: Mapping[str, str]
     forward: Mapping[str, str]
     backward: Mapping[str, str]
-    composite: Mapping[str, str]
+    layers: Mapping[str, str]
     optimizer: Mapping[str, str]
     anchors: frozenset[str]
     backward_type: re.Pattern[str]
@@ -45,8 +33,8 @@ class Lookup:
         optimizers = {
             name: self._nearest(of, self.optimizer) or OPTIMIZER for name, of in bases.items() if "Optimizer" in of
         }
-        layers = {name: layer for name, of in bases.items() if (layer := self._nearest(of, self.composite))}
-        return replace(self, optimizer=optimizers | dict(self.optimizer), composite=layers | dict(self.composite))
+        layers = {name: layer for name, of in bases.items() if (layer := self._nearest(of, self.layers))}
+        return replace(self, optimizer=optimizers | dict(self.optimizer), layers=layers | dict(self.layers))
 
     def op(self, node: Node) -> str | None:
         """Return the operator of the kernel itself."""
@@ -84,7 +72,7 @@ class Lookup:
 
     def layer_of(self, node: Node) -> str | None:
         """Return the innermost layer that a kernel is in."""
-        return next((self.composite[cell.kind] for cell in reversed(node.cells) if cell.kind in self.composite), None)
+        return next((self.layers[cell.kind] for cell in reversed(node.cells) if cell.kind in self.layers), None)
 
     def _primitive(self, name: str) -> str | None:
         return self.kernel.get(name.removesuffix("Grad")) or self.kernel.get(name)
@@ -107,18 +95,14 @@ def _cause(node: Node) -> str:
 @cache
 def lookup() -> Lookup:
     """Read canonical/ops.toml, once."""
-    text = (files("unified_profiler_mindspore") / "canonical" / "ops.toml").read_text(encoding="utf-8")
-    sections: dict[str, dict[str, Any]] = tomllib.loads(text)
+    tables = load_canonical("unified_profiler_mindspore")
     return Lookup(
-        kernel=_by_name(sections["kernel"]),
-        forward=sections["forward"],
-        backward=sections["backward"],
-        composite=_by_name(sections["composite"]),
-        optimizer=_by_name(sections["optimizer"]),
-        anchors=frozenset(sections["anchors"]["primitives"]),
-        **{name: re.compile(pattern) for name, pattern in sections["direction"].items()},
+        kernel=tables.kernel.operators,
+        forward=tables.more["forward"].operators,
+        backward=tables.more["backward"].operators,
+        layers=tables.layer.operators,
+        optimizer=tables.optimizer.operators,
+        anchors=tables.lists["anchors"],
+        backward_type=tables.patterns["backward_type"],
+        update_type=tables.patterns["update_type"],
     )
-
-
-def _by_name(names: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    return {name: operator for operator, some in names.items() for name in some}

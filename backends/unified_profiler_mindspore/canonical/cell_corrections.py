@@ -19,7 +19,7 @@ _SHARED = frozenset({"Add", "AddExt", "Sub", "SubExt", "Mul", "Muls", "Div", "Di
 
 def corrected(node: Node, graph: Graph, operator: Operator, table: Lookup) -> Node:
     """Return a node with the Cells that it is in for certain."""
-    known = any(cell.kind in table.composite or cell.kind in table.optimizer for cell in node.cells)
+    known = any(cell.kind in table.layers or cell.kind in table.optimizer for cell in node.cells)
     if node.top != "Default" or operator.type not in _SHARED or not known:
         return node
     around = _around(graph, operator)

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from unified_profiler.model.columns import text
 from unified_profiler.model.nesting import Ints
-from unified_profiler_mindspore.canonical.assignment import BACKWARD, FORWARD, OPTIMIZER, UPDATE, Lookup
+from unified_profiler.spi.canonical import BACKWARD, FORWARD, OPTIMIZER, UPDATE
+from unified_profiler_mindspore.canonical.assignment import Lookup
 from unified_profiler_mindspore.canonical.execution_order import directions
 from unified_profiler_mindspore.canonical.gradients import Gradients
 from unified_profiler_mindspore.canonical.graph_locations import Launched

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from unified_profiler.model.nesting import Ints
-from unified_profiler_mindspore.canonical.assignment import BACKWARD, FORWARD, Lookup
+from unified_profiler.spi.canonical import BACKWARD, FORWARD
+from unified_profiler_mindspore.canonical.assignment import Lookup
 from unified_profiler_mindspore.canonical.kernel_names import Node
 from unified_profiler_mindspore.read.note import Span
 

@@ -11,7 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unified_profiler_mindspore.canonical.assignment import FORWARD, Lookup
+from unified_profiler.spi.canonical import FORWARD
+from unified_profiler_mindspore.canonical.assignment import Lookup
 from unified_profiler_mindspore.canonical.cell_corrections import corrected
 from unified_profiler_mindspore.canonical.graph_locations import Launched, squeezed
 from unified_profiler_mindspore.canonical.kernel_names import Node

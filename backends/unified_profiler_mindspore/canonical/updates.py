@@ -6,7 +6,8 @@ rest is what only they use, and what writes parameters or values that they read.
 
 from __future__ import annotations
 
-from unified_profiler_mindspore.canonical.assignment import UPDATE, Lookup
+from unified_profiler.spi.canonical import UPDATE
+from unified_profiler_mindspore.canonical.assignment import Lookup
 from unified_profiler_mindspore.read.graph_ir import Graph
 
 

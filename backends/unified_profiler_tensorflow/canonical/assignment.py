@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from unified_profiler.spi.canonical import BACKWARD, FORWARD, UPDATE
 from unified_profiler_tensorflow.canonical.live_names import NOTHING, Live
 from unified_profiler_tensorflow.canonical.path import GRADIENT, NodePath
 from unified_profiler_tensorflow.canonical.table import table
 from unified_profiler_tensorflow.read.live_objects import INPUT, METRIC, OPTIMIZER, TAPE, UNSURE
-
-FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
 
 _GRADIENT_SUM = re.compile(r"AddN(_\d+)*$")
 _UPDATE_TYPE = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
@@ -64,7 +63,7 @@ def layer_scope(node: str, live: Live = NOTHING) -> str | None:
 
 
 def _by_type(op: str | None, op_type: str) -> Canonical:
-    if op in table().told_by_type:
+    if op in table().standalone:
         return Canonical(op, op, FORWARD)
     return Canonical(op, op, UPDATE) if _UPDATE_TYPE.match(op_type) else Canonical(op, None, None)
 

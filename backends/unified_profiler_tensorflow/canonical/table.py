@@ -1,59 +1,56 @@
-"""canonical/ops.toml, ready to be asked. What is done with its answers is in `canonical`."""
+"""Answers questions about canonical/ops.toml: the operators of nodes, scopes, layers and optimizers."""
 
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Mapping, Sequence
-from fnmatch import translate
 from functools import cache
-from importlib.resources import files
-from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from unified_profiler.spi.canonical import OPTIMIZER, CanonicalTables, OperatorNames, load_canonical
 
 _KERNEL_VARIANT = re.compile(r"^_*(Mkl)?(Native)?(?=\w)|V\d+$")
 _HLO_NUMBER = re.compile(r"^wrapped_|(\.(\d+|clone|remat\d*))+$")
 _OF_V1 = re.compile(r"(?<=\w)Optimizer$")
+_SUBLAYER = "sublayer."
 
 
 class Table:
-    """The whole file. Its sections list what an operator stands for, as `operator = [names]`."""
+    """The whole file; layers, optimizers and activations are also found by the scopes that are named after them."""
 
-    def __init__(self, sections: Mapping[str, Mapping[str, Any]]) -> None:
-        self._kernels, self._hlo = _inverted(sections["kernel"]), _inverted(sections["hlo"])
-        self._kernel_patterns = [(re.compile(translate(n)), op) for n, op in self._kernels.items() if "*" in n]
-        self._layers = _by_scope(sections["layer"])
-        self._functions = _inverted(sections["function"])
-        self._sublayers = {outer: _inverted(inner) for outer, inner in sections["sublayer"].items()}
-        self._optimizers = _inverted(sections["optimizer"]) | _by_scope(sections["optimizer"])
-        self.containers = frozenset(map(snake_case, sections["container"]["classes"]))
-        self.no_layers = frozenset(sections["container"]["no_layers"])
-        self.activations = _inverted(sections["activation"]) | _by_scope(sections["activation"])
+    def __init__(self, tables: CanonicalTables) -> None:
+        self._kernels, self._hlo = tables.kernel, tables.more["hlo"]
+        self._layers = _by_scope(tables.layer)
+        self._functions = tables.function
+        self._sublayers = {
+            name.removeprefix(_SUBLAYER): section for name, section in tables.more.items() if name.startswith(_SUBLAYER)
+        }
+        self._optimizers = {**tables.optimizer.operators, **_by_scope(tables.optimizer)}
+        self.containers = frozenset(map(snake_case, tables.lists["containers"]))
+        self.no_layers = tables.lists["no_layers"]
+        self.activations = {**tables.more["activation"].operators, **_by_scope(tables.more["activation"])}
         self.activation_ops = frozenset(self.activations.values())
-        self.folded: Mapping[str, Sequence[str]] = sections["folded"]
-        self.with_activation = frozenset(sections["container"]["operators_with_activation"])
-        self.told_by_type = frozenset(sections["told_by_type"]["operators"])
-        self.gradients_in_update = frozenset(sections["gradients_in_update"]["types"])
+        self.folded = tables.more["folded"].by_operator
+        self.with_activation = tables.lists["layers_with_activation"]
+        self.standalone = tables.lists["standalone"]
+        self.gradients_in_update = tables.lists["gradients_in_update"]
 
     def kernel(self, name: str) -> str | None:
         """Return the operator of a node type or an HLO instruction; variants of a type are the same operator."""
-        return self._of_type(name) or self._hlo.get(_HLO_NUMBER.sub("", name)) or self._of_pattern(name)
+        return (
+            self._of_type(name) or self._hlo.find_exact(_HLO_NUMBER.sub("", name)) or self._kernels.find_wildcard(name)
+        )
 
     def layer(self, scope: str, *, inside: str | None) -> str | None:
         """Return the operator of a layer or a loss; some scopes mean a layer inside certain others only."""
-        return self._sublayers.get(inside or "", {}).get(scope) or self._layers.get(scope)
+        sublayers = self._sublayers.get(inside or "")
+        return (sublayers and sublayers.find_exact(scope)) or self._layers.get(scope)
 
     def function(self, name: str) -> str | None:
         """Return the operator of a scope that is named after a function or, as is the default, after a node type."""
-        return self._functions.get(name) or self._of_type(name)
+        return self._functions.find_exact(name) or self._of_type(name)
 
     def is_function(self, name: str) -> bool:
         """Say whether a scope is named after a function or a node type."""
-        return (self.function(name) or self._of_pattern(name)) is not None
+        return (self.function(name) or self._kernels.find_wildcard(name)) is not None
 
     def optimizer(self, scope: str) -> str | None:
         """Return the operator of an optimizer, by its class as such or in the spelling of scopes."""
@@ -61,20 +58,16 @@ class Table:
 
     def optimizer_class(self, name: str) -> str:
         """Return the operator of what is known to be an optimizer; those of tf.compat.v1 end in `Optimizer`."""
-        return self.optimizer(name) or self.optimizer(_OF_V1.sub("", name)) or "x:Optimizer"
+        return self.optimizer(name) or self.optimizer(_OF_V1.sub("", name)) or OPTIMIZER
 
     def _of_type(self, name: str) -> str | None:
-        return self._kernels.get(name) or self._kernels.get(_KERNEL_VARIANT.sub("", name))
-
-    def _of_pattern(self, name: str) -> str | None:
-        return next((op for pattern, op in self._kernel_patterns if pattern.match(name)), None)
+        return self._kernels.find_exact(name, _KERNEL_VARIANT.sub("", name))
 
 
 @cache
 def table() -> Table:
-    """Read canonical/ops.toml, once."""
-    text = (files("unified_profiler_tensorflow") / "canonical" / "ops.toml").read_text(encoding="utf-8")
-    return Table(tomllib.loads(text))
+    """Read the file, once."""
+    return Table(load_canonical("unified_profiler_tensorflow"))
 
 
 def snake_case(name: str) -> str:
@@ -83,10 +76,6 @@ def snake_case(name: str) -> str:
     return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
 
 
-def _inverted(section: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    return {name: op for op, names in section.items() for name in names}
-
-
-def _by_scope(section: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def _by_scope(section: OperatorNames) -> dict[str, str]:
     """Key by the scope that is named after each class."""
-    return {snake_case(name): op for name, op in _inverted(section).items()}
+    return {snake_case(name): op for name, op in section.operators.items()}

@@ -13,10 +13,8 @@ import numpy as np
 from unified_profiler.model.columns import Index
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.tree import Flags, Tree
-from unified_profiler_torch.canonical.table import BACKWARD, DIRECTIONS, FORWARD, RECOMPUTE, UPDATE, lookup
+from unified_profiler_torch.canonical.table import BACKWARD, FORWARD, RECOMPUTE, UPDATE, lookup
 from unified_profiler_torch.read.args import MISSING
-
-__all__ = ["DIRECTIONS", "Canonical", "canonicalize"]
 
 _MOST_ORDERS = 8
 """Gradients of gradients are followed up to this order."""
@@ -202,7 +200,7 @@ class _ByName:
         columns = np.full((8, len(texts) + 1), -1, np.int64)
         for number in np.flatnonzero(used).tolist():
             name = texts[number]
-            kernel, composite = table.kernel(name), table.composite.find(name)
+            kernel, composite = table.kernel(name), table.function(name)
             direction, cause = table.marks(name) or (-1, None)
             own = cause if direction == UPDATE else kernel
             found = [-1 if op is None else ops[op] for op in (kernel, composite, table.layer(name), cause, own)]

@@ -5,10 +5,8 @@ Knows the layout of the file and how Kineto breaks it; knows nothing of the even
 
 from __future__ import annotations
 
-import gc
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,18 +73,6 @@ def open_document(path: Path) -> Document:
         msg = f"{path} is empty; expected a Kineto trace. Was the profiled program killed while writing it?"
         raise TraceFormatError(msg)
     return _split(path, data) or _parse(path, data)
-
-
-@contextmanager
-def collector_off() -> Iterator[None]:
-    """Keep the garbage collector from walking millions of short-lived objects that hold no cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def decode_block(block: bytes, decoder: msgspec.json.Decoder[Any], path: Path) -> Any:

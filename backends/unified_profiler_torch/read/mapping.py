@@ -16,7 +16,8 @@ from unified_profiler.model.module_time import RELATIVE
 from unified_profiler.model.nesting import FIRST_LANE, Ints
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
 from unified_profiler.model.tree import Flags, Tree
-from unified_profiler_torch.canonical.assignment import DIRECTIONS, canonicalize
+from unified_profiler.spi.canonical import DIRECTIONS
+from unified_profiler_torch.canonical.assignment import canonicalize
 from unified_profiler_torch.canonical.flops import counted_twice, flops_of
 from unified_profiler_torch.read.args import COLUMN_INPUTS, INPUTS, MISSING, script_path
 from unified_profiler_torch.read.categories import (

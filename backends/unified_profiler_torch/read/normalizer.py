@@ -11,11 +11,12 @@ from pathlib import Path
 import msgspec
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.collection import no_collection
 from unified_profiler.model.foreign import reading
 from unified_profiler.model.foreign_values import checked_events
 from unified_profiler.model.schema import EventTable
 from unified_profiler.spi import NativeCapture
-from unified_profiler_torch.read.kineto import Header, collector_off, looks_like_kineto, open_document
+from unified_profiler_torch.read.kineto import Header, looks_like_kineto, open_document
 from unified_profiler_torch.read.lanes import process_names
 from unified_profiler_torch.read.mapping import Mapping
 from unified_profiler_torch.read.rows import Rows
@@ -51,7 +52,7 @@ class KinetoNormalizer:
 def _load(path: Path) -> tuple[Header, Rows]:
     document, rows = open_document(path), Rows()
     try:
-        with collector_off():
+        with no_collection():
             for block in document.blocks:
                 rows.add(block, path)
     except UnicodeDecodeError as error:

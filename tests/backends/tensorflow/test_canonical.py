@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from fnmatch import translate
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
-import onnx
 import pytest
 import tensorflow as tf
 import tf_keras
@@ -18,42 +15,19 @@ from tensorflow.core.framework import op_def_pb2
 from tensorflow.python.client import pywrap_tf_session
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
+from unified_profiler.spi.canonical import load_canonical
 from unified_profiler_tensorflow.canonical.assignment import Canonical, layer_scope, lookup
 from unified_profiler_tensorflow.canonical.live_names import Live
 from unified_profiler_tensorflow.read.live_objects import LiveObjects
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-TABLE: dict[str, Any] = tomllib.loads(
-    (files("unified_profiler_tensorflow") / "canonical" / "ops.toml").read_text(encoding="utf-8")
-)
-PSEUDO_OPERATORS = {
-    *("x:Optimizer", "x:ZeroGrad", "x:AllReduce", "x:AllGather", "x:ReduceScatter", "x:Broadcast", "x:AllToAll"),
-    *("x:DataLoad", "x:Alloc", "x:Dispatch", "x:AccumulateGrad", "x:ReadVariable", "x:Arg", "x:NoOp", "x:Metric"),
-}
-SECTIONS = ["optimizer", "layer", "activation", "function", "kernel", "hlo"]
-
-
-def test_every_operator_is_one_of_onnx_or_a_known_pseudo_operator() -> None:
-    operators = {name for section in SECTIONS for name in TABLE[section]} | set(TABLE["sublayer"]["Attention"])
-    known = {schema.name for schema in onnx.defs.get_all_schemas_with_history()} | PSEUDO_OPERATORS
-    assert operators - known == set()
-
-
-@pytest.mark.parametrize("section", SECTIONS)
-def test_no_name_stands_for_two_operators(section: str) -> None:
-    counts = Counter(name for names in TABLE[section].values() for name in names)
-    assert [name for name, count in counts.items() if count > 1] == []
+TABLE = load_canonical("unified_profiler_tensorflow")
 
 
 def test_every_type_of_node_is_one_of_tensorflow() -> None:
     registered = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList())).op
     types = {op.name for op in registered}
     stems = types | {re.sub(r"^_*(Mkl)?(Native)?(?=\w)|V\d+$", "", name) for name in types}
-    listed = {name for names in TABLE["kernel"].values() for name in names}
+    listed = set(TABLE.kernel.operators)
     unknown = {name for name in listed if "*" not in name and name not in stems}
     unused = {name for name in listed if "*" in name and not any(map(re.compile(translate(name)).match, types))}
     assert (unknown, unused) == (set(), set())
@@ -65,9 +39,9 @@ def test_every_class_is_one_of_keras_or_of_v1() -> None:
     classes = {value.__name__ for values in public for value in values if isinstance(value, type)}
     v1 = {name.removesuffix("Optimizer") for name in dir(tf.compat.v1.train)}
     inside_others = {"ConvLSTMCell", "CompileLoss", "Functional"}
-    listed = {name for section in ("layer", "optimizer") for names in TABLE[section].values() for name in names}
+    listed = {*TABLE.layer.operators, *TABLE.optimizer.operators}
     listed = {name for name in listed if not name.islower()}  # those are scopes of functions
-    assert (listed | set(TABLE["container"]["classes"])) - classes - v1 - inside_others == set()
+    assert (listed | TABLE.lists["containers"]) - classes - v1 - inside_others == set()
 
 
 @pytest.mark.parametrize(
@@ -112,8 +86,8 @@ def test_every_layer_and_loss_of_keras_has_an_entry() -> None:
         for value in vars(room).values()
         if isinstance(value, type) and issubclass(value, base) and value is not base
     }
-    sections = [TABLE["layer"], TABLE["optimizer"], {"": TABLE["container"]["classes"]}]
-    assert public - {name for section in sections for names in section.values() for name in names} == set()
+    listed = {*TABLE.layer.operators, *TABLE.optimizer.operators, *TABLE.lists["containers"]}
+    assert public - listed == set()
 
 
 KERAS = "StatefulPartitionedCall/functional_1"

@@ -51,7 +51,7 @@ class Fires:
         if hook.role is HookRole.STEPS_EXPECTED:
             self.detector.expect_better()
         elif hook.role is HookRole.STEP_END:
-            self.detector.feed(Signal(name=hook.signal, rank=hook.rank, training=hook.training), source)
+            self.detector.feed(Signal(name=hook.signal, priority=hook.priority, training=hook.training), source)
 
     @property
     def found(self) -> tuple[str, int, tuple[str, ...]]:
@@ -67,7 +67,7 @@ class Fires:
 def name_of(hook: StepHook) -> str:
     if not hook.training:
         return f"{hook.signal} in evaluation"
-    return f"{hook.signal} by gradient" if (hook.signal, hook.rank) == ("function", 1) else hook.signal
+    return f"{hook.signal} by gradient" if (hook.signal, hook.priority) == ("function", 1) else hook.signal
 
 
 @pytest.fixture

@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-import sys
 import threading
-from collections import Counter
 from collections.abc import Callable
-from importlib.resources import files
 from typing import Any
 
-import onnx
 import pyarrow as pa
 import pytest
 import torch
@@ -15,22 +11,11 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from unified_profiler.spi.canonical import load_canonical
 from unified_profiler_torch.canonical.table import forms_of, lookup
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 Events = Callable[..., pa.Table]
-TABLE: dict[str, Any] = tomllib.loads(
-    (files("unified_profiler_torch") / "canonical" / "ops.toml").read_text(encoding="utf-8")
-)
-SECTIONS = ["optimizer", "composite", "node", "kernel"]
-PSEUDO_OPERATORS = {
-    *("x:Optimizer", "x:AllReduce", "x:AllGather", "x:ReduceScatter", "x:Broadcast", "x:AllToAll", "x:DataLoad"),
-    *("x:Alloc", "x:Dispatch", "x:NoOp", "x:AccumulateGrad", "x:Loss", "x:Compiled"),
-}
+TABLE = load_canonical("unified_profiler_torch")
 
 
 def learned(*shape: int) -> torch.Tensor:
@@ -48,21 +33,9 @@ def origins(table: pa.Table, **wanted: str) -> set[str | None]:
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def test_every_operator_is_one_of_onnx_or_a_known_pseudo_operator() -> None:
-    operators = {name for section in SECTIONS for name in TABLE[section]}
-    known = {schema.name for schema in onnx.defs.get_all_schemas_with_history()} | PSEUDO_OPERATORS
-    assert operators - known == set()
-
-
-@pytest.mark.parametrize("section", SECTIONS)
-def test_no_name_stands_for_two_operators(section: str) -> None:
-    counts = Counter(name for names in TABLE[section].values() for name in names)
-    assert [name for name, count in counts.items() if count > 1] == []
-
-
 def test_every_name_of_aten_is_one_of_torch() -> None:
     registered = [name.split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
-    listed = {name for section in ("composite", "kernel") for names in TABLE[section].values() for name in names}
+    listed = {*TABLE.function.operators, *TABLE.kernel.operators}
     listed = {name for name in listed if name.islower() and not set(name) & set(":*?#")}
     assert listed - {form for name in registered for form in forms_of(name)} == set()
 

@@ -124,7 +124,7 @@ def test_a_wrapper_is_made_from_the_original_and_has_its_name(framework: ModuleT
 
 def test_several_are_undone_the_last_first() -> None:
     undone: list[int] = []
-    in_turn(*(lambda number=number: undone.append(number) for number in range(3)))()  # type: ignore[misc]
+    in_turn(*(lambda number=number: undone.append(number) for number in range(3)))()
     assert undone == [2, 1, 0]
 
 

@@ -6,15 +6,14 @@ framework made it, such as a function that was handed to the framework. With `in
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
+from unified_profiler.model.collection import no_collection
 from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.recording.api import code_swap
 from unified_profiler.recording.api.call_log import BLOCK, ROW, UNRECORDED, Called, CallLog, Open, ThreadCalls
@@ -65,7 +64,7 @@ class Tracer:
         tracer = FrameworkTracer(self, framework, surface)
         self.surfaces.append(tracer)
         try:
-            with _no_collection():
+            with no_collection():
                 surface.install(tracer)
         except BaseException:
             self.surfaces.remove(tracer)
@@ -86,18 +85,6 @@ class Tracer:
         for tracer in reversed(surfaces):
             tracer.uninstall()
         _active.discard(self)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep the garbage collector off: thousands of new functions have it walk all of a framework again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 class FrameworkTracer:

@@ -9,7 +9,8 @@ from enum import Enum, auto
 import msgspec
 
 from unified_profiler.model.schema import Kind, Layer
-from unified_profiler_tensorflow.canonical.assignment import BACKWARD, FORWARD, UPDATE, Canonical
+from unified_profiler.spi.canonical import BACKWARD, FORWARD, UPDATE
+from unified_profiler_tensorflow.canonical.assignment import Canonical
 from unified_profiler_tensorflow.read.node_reader import NodeReader
 from unified_profiler_tensorflow.read.xplane.attributes import attributes_text, take_shapes
 from unified_profiler_tensorflow.read.xplane.planes import Stats

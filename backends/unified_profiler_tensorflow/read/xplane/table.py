@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from unified_profiler.model.collection import no_collection
 from unified_profiler.model.foreign import reading
 from unified_profiler.model.foreign_values import checked_events
 from unified_profiler.model.schema import EventTable
@@ -60,7 +59,7 @@ def read_xplane(
     Raises:
         TraceFormatError: It is damaged, empty or of another kind.
     """
-    with reading(path, expected="an XPlane file"), _collector_off():
+    with reading(path, expected="an XPlane file"), no_collection():
         space = open_space(path)
         programs = Programs(space.planes)
         rows = read_rows(space, Lanes(capture, file_number=file_number))
@@ -86,15 +85,3 @@ def _said(space: Space, programs: Programs) -> dict[str, Any]:
         "profile_options": {field.name: getattr(options, field.name) for field in options.DESCRIPTOR.fields},
         "hlo_modules": programs.names,
     }
-
-
-@contextmanager
-def _collector_off() -> Iterator[None]:
-    """Keep the garbage collector from walking many short-lived objects that hold no cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
