@@ -6,27 +6,20 @@ and one that begins while this one records takes its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from enum import Enum
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 import mindspore
 
-from unified_profiler.errors import NativeProfilerError, UnifiedProfilerError, UsageError
 from unified_profiler.spi import NativeCapture, RecordOptions
+from unified_profiler.spi.recorder_states import RecorderState, native_errors
 from unified_profiler_mindspore.record import native
 from unified_profiler_mindspore.record.device_driver import DeviceDriver
 from unified_profiler_mindspore.record.host_driver import HostDriver
 from unified_profiler_mindspore.record.options import checked
 
-
-class _State(Enum):
-    NEW = "new"
-    ARMED = "armed"
-    RECORDING = "recording"
-    DONE = "done"
+_PROFILER = "MindSpore's profiler"
 
 
 class Driver(Protocol):
@@ -66,7 +59,7 @@ class MindSporeRecorder:
             if mindspore.get_context("device_target") == "CPU"
             else DeviceDriver(native_options, folder)
         )
-        self._state = _State.NEW
+        self._state = RecorderState.NEW
 
     def arm(self) -> None:
         """Check that recording can begin; MindSpore itself needs no preparation.
@@ -74,9 +67,9 @@ class MindSporeRecorder:
         Raises:
             BackendBusyError: A profiler is active already.
         """
-        self._expect(_State.NEW, "arm")
+        self._state.expect(RecorderState.NEW, "arm")
         native.refuse_if_taken()
-        self._state = _State.ARMED
+        self._state = RecorderState.ARMED
 
     def start(self) -> None:
         """Begin to record, with nothing under way that belongs to what was before.
@@ -85,11 +78,11 @@ class MindSporeRecorder:
             BackendBusyError: Another profiler was started after this one was armed.
             NativeProfilerError: MindSpore refused.
         """
-        self._expect(_State.ARMED, "start")
+        self._state.expect(RecorderState.ARMED, "start")
         self.synchronize()
         native.take()
-        self._state = _State.RECORDING
-        with _failing("start"):
+        self._state = RecorderState.RECORDING
+        with native_errors(_PROFILER, "start"):
             self._driver.start()
 
     def synchronize(self) -> None:
@@ -109,9 +102,9 @@ class MindSporeRecorder:
             BackendBusyError: MindSpore's own profiler began while this one recorded.
             NativeProfilerError: MindSpore failed, or the files could not be written.
         """
-        self._expect(_State.RECORDING, "stop")
+        self._state.expect(RecorderState.RECORDING, "stop")
         try:
-            with _failing("stop"):
+            with native_errors(_PROFILER, "stop"):
                 capture = self._driver.stop()
         except BaseException:
             self.discard()
@@ -121,28 +114,12 @@ class MindSporeRecorder:
 
     def discard(self) -> None:
         """Let go of everything; the native profiler is free afterwards, unless somebody else took it."""
-        if self._state is _State.RECORDING:
+        if self._state is RecorderState.RECORDING:
             with suppress(Exception):
                 self._driver.abandon()
             self._release()
-        self._state = _State.DONE
+        self._state = RecorderState.DONE
 
     def _release(self) -> None:
-        self._state = _State.DONE
+        self._state = RecorderState.DONE
         native.in_use.release()
-
-    def _expect(self, state: _State, verb: str) -> None:
-        if self._state is not state:
-            msg = f"`{verb}` is for a recorder that is {state.value}; this one is {self._state.value}. Make a new one."
-            raise UsageError(msg)
-
-
-@contextmanager
-def _failing(verb: str) -> Iterator[None]:
-    try:
-        yield
-    except UnifiedProfilerError:
-        raise
-    except Exception as error:
-        msg = f"MindSpore's profiler failed to {verb}: {type(error).__name__}: {error}"
-        raise NativeProfilerError(msg) from error

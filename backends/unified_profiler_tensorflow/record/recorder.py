@@ -15,14 +15,14 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from unified_profiler.errors import BackendError, UsageError
+from unified_profiler.errors import BackendError
 from unified_profiler.spi import NativeCapture, RecordOptions
+from unified_profiler.spi.recorder_states import RecorderState
 from unified_profiler_tensorflow.read.live_objects import XPLANE, write_note
 from unified_profiler_tensorflow.read.xplane.files import RUN_METADATA
 from unified_profiler_tensorflow.read.xplane.nodes import executed_nodes
@@ -35,13 +35,6 @@ logger = logging.getLogger("unified_profiler")
 _SESSIONS_ONLY = "Of TensorFlow only the runs of v1 sessions are recorded."
 _EAGER_SINCE = "Recording began in a graph, so that only runs of sessions were recorded; {since}. {remedy}"
 _REMEDY = "To record eager operators from the beginning, start the Profiler outside `with graph.as_default():`."
-
-
-class _State(Enum):
-    NEW = "new"
-    ARMED = "armed"
-    RECORDING = "recording"
-    DONE = "done"
 
 
 class TensorFlowRecorder:
@@ -57,7 +50,7 @@ class TensorFlowRecorder:
         """
         self._options = options
         self._workdir = workdir
-        self._state = _State.NEW
+        self._state = RecorderState.NEW
         self._xplane = XPlaneCollector(options, workdir / XPLANE)
         self._sessions = SessionCollector(workdir / RUN_METADATA, self._report)
         self._accelerated = self._xplane_tried = False
@@ -73,13 +66,13 @@ class TensorFlowRecorder:
         Raises:
             NativeProfilerError: TensorFlow does not know one of the native options.
         """
-        self._expect(_State.NEW, "arm")
+        self._state.expect(RecorderState.NEW, "arm")
         self._xplane.warm_up()
         self._accelerated = any(device.device_type != "CPU" for device in tf.config.list_physical_devices())
         with self._on_its_own("The runs of v1 sessions are not recorded."):
             self._sessions.arm()
         self._sessions.xplane_ours = self._whole_process()
-        self._state = _State.ARMED
+        self._state = RecorderState.ARMED
 
     def start(self) -> None:
         """Begin to record.
@@ -90,8 +83,8 @@ class TensorFlowRecorder:
             NativeProfilerError: Neither native profiler can record.
             BackendBusyError: XPlane is taken, and sessions cannot be recorded.
         """
-        self._expect(_State.ARMED, "start")
-        self._state = _State.RECORDING
+        self._state.expect(RecorderState.ARMED, "start")
+        self._state = RecorderState.RECORDING
         self._thread, self._threads = threading.get_native_id(), python_threads()
         self._start_ns = time.time_ns()
         self._sessions.start()
@@ -102,7 +95,7 @@ class TensorFlowRecorder:
 
     def mark_step(self, step: int) -> None:
         """Remember the step for the runs; annotate it in a native trace that is kept: TensorBoard looks for it."""
-        if self._state is not _State.RECORDING:
+        if self._state is not RecorderState.RECORDING:
             return
         self._sessions.step = step
         self._close_step()
@@ -124,9 +117,9 @@ class TensorFlowRecorder:
             BackendBusyError: XPlane was taken by somebody else, and no session ran.
             NativeProfilerError: TensorFlow failed, and there is nothing else that was recorded.
         """
-        self._expect(_State.RECORDING, "stop")
+        self._state.expect(RecorderState.RECORDING, "stop")
         stop_ns = time.time_ns()
-        self._state = _State.DONE
+        self._state = RecorderState.DONE
         self._close_step()
         if self._became_eager():
             since = "it ended outside, and what was executed eagerly in between, if anything, is missing"
@@ -156,7 +149,7 @@ class TensorFlowRecorder:
 
     def discard(self) -> None:
         """Let go of everything; both native profilers are free afterwards."""
-        self._state = _State.DONE
+        self._state = RecorderState.DONE
         for let_go in (self._close_step, self._xplane.discard, self._sessions.discard):
             with suppress(Exception):
                 let_go()
@@ -215,11 +208,6 @@ class TensorFlowRecorder:
         if problem not in self._problems:
             self._problems.append(problem)
             _warn_once(problem)
-
-    def _expect(self, state: _State, verb: str) -> None:
-        if self._state is not state:
-            msg = f"`{verb}` is for a recorder that is {state.value}; this one is {self._state.value}. Make a new one."
-            raise UsageError(msg)
 
 
 @functools.cache

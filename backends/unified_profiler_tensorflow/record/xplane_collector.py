@@ -11,8 +11,8 @@ import functools
 import operator
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,10 @@ from unified_profiler.errors import BackendBusyError, BackendError, NativeProfil
 from unified_profiler.model.text import storable
 from unified_profiler.spi import RecordOptions
 from unified_profiler.spi.patching import Undo, replace
+from unified_profiler.spi.recorder_states import native_errors
 from unified_profiler_tensorflow.read.protobuf import DAMAGED, message_classes
+
+_PROFILER = "tf.profiler.experimental"
 
 _BUSY = (
     "A profiler of TensorFlow is already active in this process (a TensorBoard callback with `profile_batch`, a "
@@ -100,12 +103,12 @@ class XPlaneCollector:
             if session is None:
                 raise BackendBusyError(_DISPLACED)
             try:
-                with _native("stop and save"):
+                with native_errors(_PROFILER, "stop and save"):
                     session.export_to_tb()
             except NativeProfilerError:
                 session.stop()  # the error may keep it alive
                 raise
-        with _native("stop and save"):
+        with native_errors(_PROFILER, "stop and save"):
             files = tuple(sorted(self._logdir.rglob("*.xplane.pb")))
             if not files:
                 msg = f"no .xplane.pb file was written below {self._logdir}"
@@ -132,7 +135,7 @@ class XPlaneCollector:
         options, sessions = self._native_options(), _native_sessions()
         session = _unwrapped(sessions.ProfilerSession)()
         try:
-            with _native("start"):
+            with native_errors(_PROFILER, "start"):
                 session.start(logdir, options._asdict())
         except NativeProfilerError as error:
             if not isinstance(error.__cause__, tf.errors.AlreadyExistsError):
@@ -162,7 +165,7 @@ class XPlaneCollector:
         return session
 
     def _native_options(self) -> Any:
-        with _native("prepare"):
+        with native_errors(_PROFILER, "prepare"):
             given = {name: _Number(value) for name, value in self._levels().items()}
             return tf.profiler.experimental.ProfilerOptions(**given)
 
@@ -258,14 +261,3 @@ def applied_levels(file: Path) -> dict[str, int]:
                 options = _MESSAGES["ProfileOptions"].FromString(stat.bytes_value)
                 return {field.name: getattr(options, field.name) for field in options.DESCRIPTOR.fields}
     return {}
-
-
-@contextmanager
-def _native(verb: str) -> Iterator[None]:
-    try:
-        yield
-    except BackendError:
-        raise
-    except Exception as error:
-        msg = f"tf.profiler.experimental failed to {verb}: {type(error).__name__}: {error}"
-        raise NativeProfilerError(msg) from error

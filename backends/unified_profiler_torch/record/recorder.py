@@ -7,31 +7,24 @@ one that begins while this one records takes its place (see `native`).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from enum import Enum
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.profiler
 
-from unified_profiler.errors import BackendError, NativeProfilerError, UsageError
 from unified_profiler.spi import NativeCapture, RecordOptions
 from unified_profiler.spi.patching import Undo
+from unified_profiler.spi.recorder_states import RecorderState, native_errors
 from unified_profiler_torch.record.annotations import annotate
 from unified_profiler_torch.record.session import NativeSession, end_left_behind
 from unified_profiler_torch.record.session_state import refuse_within_backward
 
+_PROFILER = "torch.profiler"
+
 TRACE_NAME = "torch.pt.trace.json"
 """Name of the trace in the work directory; TensorBoard looks for this ending."""
-
-
-class _State(Enum):
-    NEW = "new"
-    ARMED = "armed"
-    RECORDING = "recording"
-    DONE = "done"
 
 
 class TorchRecorder:
@@ -50,7 +43,7 @@ class TorchRecorder:
         """
         self._options = options
         self._workdir = workdir
-        self._state = _State.NEW
+        self._state = RecorderState.NEW
         self._session = NativeSession(self._arguments())
         self._step: Any = None
         self._annotations: list[Undo] = []
@@ -62,11 +55,11 @@ class TorchRecorder:
             BackendBusyError: A torch profiler is active already, or warming up.
             NativeProfilerError: torch refused.
         """
-        self._expect(_State.NEW, "arm")
+        self._state.expect(RecorderState.NEW, "arm")
         refuse_within_backward("begin to record")
-        with _native("prepare"):
+        with native_errors(_PROFILER, "prepare"):
             self._session.prepare()
-        self._state = _State.ARMED
+        self._state = RecorderState.ARMED
 
     def start(self) -> None:
         """Begin to record.
@@ -75,17 +68,17 @@ class TorchRecorder:
             BackendBusyError: Another torch profiler was started after this one was armed.
             NativeProfilerError: torch refused.
         """
-        self._expect(_State.ARMED, "start")
+        self._state.expect(RecorderState.ARMED, "start")
         refuse_within_backward("begin to record")
-        with _native("start"):
+        with native_errors(_PROFILER, "start"):
             self._session.start()
             self._annotations = annotate()
-        self._state = _State.RECORDING
+        self._state = RecorderState.RECORDING
 
     def mark_step(self, step: int) -> None:
         """Annotate the step in the native trace, if that is kept: other tools look for it."""
         end_left_behind()
-        if self._state is not _State.RECORDING or not self._options.keep_native:
+        if self._state is not RecorderState.RECORDING or not self._options.keep_native:
             return
         self._close_step()
         self._step = torch.profiler.record_function(f"ProfilerStep#{step}")
@@ -102,14 +95,14 @@ class TorchRecorder:
             NativeProfilerError: Recording was started on another thread or stopped by somebody else, torch failed, or
                 the trace could not be written.
         """
-        self._expect(_State.RECORDING, "stop")
+        self._state.expect(RecorderState.RECORDING, "stop")
         stop_ns = time.time_ns()
-        with _native("stop"):
+        with native_errors(_PROFILER, "stop"):
             self._close_annotations()
             results = self._session.stop()
-            self._state = _State.DONE
+            self._state = RecorderState.DONE
         path = self._workdir / TRACE_NAME
-        with _native("save"):
+        with native_errors(_PROFILER, "save"):
             results.save(str(path))
             if not path.is_file():
                 msg = f"Kineto wrote no file to {path}"
@@ -126,7 +119,7 @@ class TorchRecorder:
         A recording that was started on another thread goes on there, unseen, until that thread takes an optimizer step,
         records again or ends.
         """
-        self._state = _State.DONE
+        self._state = RecorderState.DONE
         with suppress(Exception):
             self._close_annotations()
         self._session.discard()
@@ -155,11 +148,6 @@ class TorchRecorder:
         if step is not None:
             step.__exit__(None, None, None)
 
-    def _expect(self, state: _State, verb: str) -> None:
-        if self._state is not state:
-            msg = f"`{verb}` is for a recorder that is {state.value}; this one is {self._state.value}. Make a new one."
-            raise UsageError(msg)
-
 
 def _trace_only() -> Any:
     """Keep torch from building its own table of events at stop, which nobody here reads; None if it cannot."""
@@ -167,14 +155,3 @@ def _trace_only() -> Any:
         return torch._C._profiler._ExperimentalConfig(trace_only=True)
     except (AttributeError, TypeError):
         return None
-
-
-@contextmanager
-def _native(verb: str) -> Iterator[None]:
-    try:
-        yield
-    except BackendError:
-        raise
-    except Exception as error:
-        msg = f"torch.profiler failed to {verb}: {type(error).__name__}: {error}"
-        raise NativeProfilerError(msg) from error
