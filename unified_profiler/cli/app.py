@@ -14,7 +14,7 @@ from unified_profiler._version import __version__
 from unified_profiler.cli.diff import diff
 from unified_profiler.cli.doctor import doctor
 from unified_profiler.cli.export import export
-from unified_profiler.cli.gate import BAD_INPUT, GateCommand, gate
+from unified_profiler.cli.gate import GateCommand, gate
 from unified_profiler.cli.query import query
 from unified_profiler.cli.ranks import ranks
 from unified_profiler.cli.report import report
@@ -25,11 +25,10 @@ from unified_profiler.cli.table import table
 from unified_profiler.cli.view import view
 from unified_profiler.errors import UnifiedProfilerError
 
-WRONG_USE = 2
-"""Exit code for what the user can put right."""
-_UsageError: Any = typer.BadParameter.__mro__[
-    1
-]  # click's, or that of the copy of click which newer versions of typer bring
+BAD_INPUT = 2
+"""Exit code for what the user can put right, where a command has no other `bad_input`."""
+# click's, or that of the copy of click which newer versions of typer bring
+_UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 class _Commands(TyperGroup):
@@ -48,15 +47,15 @@ class _Commands(TyperGroup):
                 raise
             typer.secho("Error: ", fg="red", bold=True, err=True, nl=False)
             typer.echo(str(error), err=True)
-            raise typer.Exit(_wrong_use(ctx)) from None
+            raise typer.Exit(self._bad_input(ctx)) from None
         except _UsageError as error:
-            error.exit_code = _wrong_use(ctx)
+            error.exit_code = self._bad_input(ctx)
             raise
 
-
-def _wrong_use(ctx: Any) -> int:
-    """Return how a command ends that was used wrongly."""
-    return BAD_INPUT if ctx.invoked_subcommand == "gate" else WRONG_USE
+    def _bad_input(self, ctx: Any) -> int:
+        """Return the exit code of a command that was used wrongly."""
+        code: int = getattr(self.commands.get(ctx.invoked_subcommand or ""), "bad_input", BAD_INPUT)
+        return code
 
 
 app = typer.Typer(

@@ -37,6 +37,8 @@ class GateFormat(str, Enum):
 class GateCommand(TyperCommand):
     """Takes several values after one `--baseline` or `--candidate`, as well as the option several times."""
 
+    bad_input = BAD_INPUT
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments with the option before each of its values."""
         return super().parse_args(ctx, list(_spread(args)))

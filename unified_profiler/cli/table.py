@@ -1,4 +1,4 @@
-"""`unified-profiler table`: the operators, the steps, or the API calls of a run."""
+"""`unified-profiler table`: the operators or the API calls of a run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import typer
 
 from unified_profiler.cli.engine import EngineOption, engine_of
 from unified_profiler.cli.op_map import OpMapOption, mapped
-from unified_profiler.cli.output import MOST_ROWS, Format, show
-from unified_profiler.cli.steps import step_table
+from unified_profiler.cli.output import Format, show
 from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
 from unified_profiler.errors import ConfigurationError
 
@@ -30,7 +29,6 @@ def table(
     row_limit: Annotated[int, typer.Option(min=0, help="Most rows to print; 0 for all.")] = 20,
     rank: RankOption = None,
     cycle: CycleOption = None,
-    steps: Annotated[bool, typer.Option("--steps", help="Where the time of each step went, instead.")] = False,
     regions: Annotated[
         bool, typer.Option("--regions", help="Rows for steps and regions too, as torch has for record_function.")
     ] = False,
@@ -41,7 +39,7 @@ def table(
 ) -> None:
     """Print the operators of a run with counts, times, memory and FLOPs.
 
-    With --steps it is the breakdown of its steps, with --api the calls of each API, which `run --api` records.
+    With --api it is the calls of each API, which `run --api` records. `unified-profiler steps` has the steps.
 
     [bold]Examples[/bold]
 
@@ -49,23 +47,21 @@ def table(
 
       unified-profiler table profile --by op --by direction --sort-by self_cpu_time_total
 
-      unified-profiler table profile --steps --rank 0 --json
+      unified-profiler table profile --rank 0 --json
 
       unified-profiler table profile --regions
 
       unified-profiler table profile --api --sort-by total_ns --row-limit 10
     """
-    _check_choice({"--by": bool(by), "--steps": steps, "--regions": regions}, api=api)
+    _check_choice({"--by": bool(by), "--regions": regions}, api=api)
     with working("Reading and adding up"):
         computing = engine_of(engine)
         selected = mapped(read_selected(run, rank=rank, cycle=cycle, engine=computing), op_map)
-        if steps:
-            result = step_table(selected, computing)
-        elif api:
+        if api:
             result = _api_table(selected, sort_by, row_limit, computing)
         else:
             result = _op_table(selected, by or ["name"], sort_by, row_limit, computing, regions=regions)
-    show(result, Format.JSON if as_json else Format.TABLE, most_rows=MOST_ROWS if steps else None)
+    show(result, Format.JSON if as_json else Format.TABLE, most_rows=None)
 
 
 def _check_choice(options: Mapping[str, bool], *, api: bool) -> None:
@@ -73,9 +69,6 @@ def _check_choice(options: Mapping[str, bool], *, api: bool) -> None:
     given = [option for option, is_given in options.items() if is_given]
     if api and given:
         msg = f"--api and {given[-1]} exclude each other: leave one out."
-        raise ConfigurationError(msg)
-    if options["--steps"] and options["--regions"]:
-        msg = "--steps and --regions exclude each other: the breakdown of steps has a column of regions already."
         raise ConfigurationError(msg)
 
 

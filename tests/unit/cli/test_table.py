@@ -66,11 +66,6 @@ def test_rows_can_be_made_by_several_columns(invoke: Invoke, run_dir: Path) -> N
     assert {(record["name"], record["kind"]) for record in json.loads(result.stdout)} >= {("aten::relu", "op")}
 
 
-def test_steps_gives_one_row_per_rank_and_step(invoke: Invoke, run_dir: Path) -> None:
-    result = invoke("table", run_dir, "--steps", "--json")
-    assert [(record["rank"], record["step"]) for record in json.loads(result.stdout)] == [(0, 0), (1, 0)]
-
-
 @pytest.fixture
 def api_run(tmp_path: Path) -> Path:
     """A trace with a call of norm that calls sqrt, and one of relu."""
@@ -116,11 +111,7 @@ def test_regions_have_rows_on_request(invoke: Invoke, run_dir: Path) -> None:
     assert rows["--regions"] == expected > rows[""]
 
 
-def test_regions_are_no_rows_of_steps(invoke: Invoke, run_dir: Path) -> None:
-    assert invoke("table", run_dir, "--regions", "--steps").exit_code == 2
-
-
-@pytest.mark.parametrize("other", [["--steps"], ["--by", "op"], ["--regions"]])
+@pytest.mark.parametrize("other", [["--by", "op"], ["--regions"]])
 def test_api_and_what_makes_other_tables_exclude_each_other(invoke: Invoke, api_run: Path, other: list[str]) -> None:
     result = invoke("table", api_run, "--api", *other)
     assert result.exit_code == 2

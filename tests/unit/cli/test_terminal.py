@@ -50,7 +50,6 @@ COMMANDS = [
     ["table"],
     ["table", "--by", "name", "--by", "thread", "--by", "stack"],
     ["table", "--api"],
-    ["table", "--steps"],
     ["steps"],
     ["query", QUERY],
     ["query", "select * from events"],

@@ -486,7 +486,7 @@ def _printed(*arguments: str) -> str:
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("command", ["table", "table --api", "table --steps", "steps", "query"])
+@pytest.mark.parametrize("command", ["table", "table --api", "steps", "query"])
 def test_commands_print_the_same_with_both_engines(command: str, tmp_path: Path) -> None:
     _many_ranks(tmp_path)
     name, *options = command.split()
