@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from unified_profiler.testing.builders import TraceBuilder, timed_events
 from unified_profiler.testing.calls import recorded_calls
+from unified_profiler.testing.divergences import Divergence, never, notimpl, notyet
 from unified_profiler.testing.fake_api import FakeSurface
 from unified_profiler.testing.fakes import FakeBackend, FakeClock, FakeRecorder
 
@@ -14,11 +15,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BackendConformance",
+    "Divergence",
     "FakeBackend",
     "FakeClock",
     "FakeRecorder",
     "FakeSurface",
     "TraceBuilder",
+    "never",
+    "notimpl",
+    "notyet",
     "recorded_calls",
     "timed_events",
 ]

@@ -6,8 +6,10 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import pyarrow.compute as pc
 import pytest
@@ -22,17 +24,20 @@ from unified_profiler.profiler import Profiler
 from unified_profiler.recording.window import Window
 from unified_profiler.schedule import schedule
 from unified_profiler.spi import Backend, Capability, NativeCapture, Recorder, RecordOptions, ReportsMemory
+from unified_profiler.testing.divergences import Divergence
 
 
 class BackendConformance:
     """Tests that hold for every backend.
 
-    A subclass sets `backend`, implements `work()`, and marks what its framework cannot give as a strict xfail.
+    A subclass sets `backend` and `module`, implements `work()`, and lists in `divergences` what cannot be recorded,
+    with `never`, `notyet` or `notimpl` of this package: each is a strict expected failure.
     """
 
     backend: Backend
     module: str
     """The module of the descriptor."""
+    divergences: ClassVar[Mapping[Capability, Divergence]] = MappingProxyType({})
 
     def work(self) -> Any:
         """Do one iteration in the framework and return something to compare, a loss for example."""
@@ -169,9 +174,13 @@ class BackendConformance:
             (Capability.FLOPS, "flops"),
         ],
     )
-    def test_what_it_can_record_is_in_its_column(self, capability: Capability, column: str, tmp_path: Path) -> None:
-        if capability not in self.backend.capabilities:
-            pytest.xfail(f"{self.backend.name} does not record {capability.value}")
+    def test_what_it_can_record_is_in_its_column(
+        self, capability: Capability, column: str, tmp_path: Path, request: pytest.FixtureRequest
+    ) -> None:
+        divergence = self.divergences.get(capability)
+        if divergence is not None:
+            request.applymarker(pytest.mark.xfail(reason=divergence.reason, strict=True, raises=AssertionError))
+        assert capability in self.backend.capabilities
         events = self.normalize(self.record(tmp_path, **{capability.value: True}))
         assert events.column(column).null_count < len(events)
 
