@@ -172,7 +172,9 @@ def test_every_name_in_the_table_of_equal_names_is_one_of_two_frameworks() -> No
     pytest.importorskip("tensorflow")
     words = {}
     for backend in ("torch", "mindspore", "tensorflow"):
-        surface = registry.get(backend).api_surface()
+        api_surface = registry.get(backend).abilities.api_surface
+        assert api_surface is not None
+        surface = api_surface()
         assert surface is not None
         words[backend] = {name.rpartition(".")[2].replace("_", "").lower() for name in surface.names()}
     for word, common in equal_names().items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from unified_profiler.comparison.diff import diff
-from unified_profiler.comparison.records import Diff
+from unified_profiler.comparison.diff import Diff, diff
 
 __all__ = ["Diff", "diff"]

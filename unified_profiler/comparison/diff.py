@@ -14,9 +14,10 @@ from unified_profiler.comparison.families import folding
 from unified_profiler.comparison.levels import Level, levels
 from unified_profiler.comparison.notices import notices_of
 from unified_profiler.comparison.pieces import PYTHON
-from unified_profiler.comparison.records import Diff, Side
+from unified_profiler.comparison.records import DiffRecord, Side
 from unified_profiler.comparison.rows import Rows
 from unified_profiler.comparison.sides import Gathered, SideOfDiff
+from unified_profiler.comparison.text import as_html, as_text
 from unified_profiler.engine import Source, traces_of
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.keywords import checked_keywords
@@ -26,6 +27,18 @@ from unified_profiler.report.summary import name_of, steps_of
 THRESHOLD = 0.05
 _NAMED_ENOUGH = 0.5
 """Part of a side's time that has an origin, from which on comparing by origin makes sense."""
+
+
+class Diff(DiffRecord):
+    """Two runs, set side by side. `print` shows it; `model_dump_json()` gives everything."""
+
+    def __str__(self) -> str:
+        """Return it as aligned text."""
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        """Return it as notebooks show it."""
+        return as_html(self)
 
 
 @checked_keywords

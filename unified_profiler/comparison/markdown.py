@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unified_profiler.comparison.records import Diff
+from unified_profiler.comparison.records import DiffRecord
 from unified_profiler.comparison.text import headlines, remarks, table_of, verdicts
 from unified_profiler.presentation.markdown import escaped, table
 from unified_profiler.presentation.tables import columns_of
@@ -12,7 +12,7 @@ _INDENT = "\u203a"
 """A small angle: Markdown would swallow spaces at the start of a cell."""
 
 
-def markdown(diff: Diff, *, language: str = "en") -> str:
+def markdown(diff: DiffRecord, *, language: str = "en") -> str:
     """Return a diff as GitHub-flavoured Markdown."""
     result = table_of(diff, language=language)
     columns = columns_of(result.table, headings=result.headings, most_rows=None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from unified_profiler.comparison.pieces import COMPILED
-from unified_profiler.comparison.records import Diff, DiffRow, Side
+from unified_profiler.comparison.records import DiffRecord, DiffRow, Side
 from unified_profiler.model.statements import Statement, Value
 from unified_profiler.presentation.texts import told
 
@@ -21,7 +21,7 @@ _HALF = 0.5
 _ONE_PERCENT = 0.01
 
 
-def notices_of(diff: Diff) -> tuple[Statement, ...]:
+def notices_of(diff: DiffRecord) -> tuple[Statement, ...]:
     """Return them, the gravest first."""
     found = [*_steps(diff), *_frameworks(diff), *_machines(diff)]
     for name, side in (("baseline", diff.baseline), ("candidate", diff.candidate)):
@@ -29,7 +29,7 @@ def notices_of(diff: Diff) -> tuple[Statement, ...]:
     return tuple(statement.model_copy(update={"text": told("diff", statement)}) for statement in found)
 
 
-def _steps(diff: Diff) -> Iterator[Statement]:
+def _steps(diff: DiffRecord) -> Iterator[Statement]:
     fewest = min(diff.baseline.step_count, diff.candidate.step_count)
     if fewest == 0:
         yield _say("no_steps", "warning")
@@ -40,7 +40,7 @@ def _steps(diff: Diff) -> Iterator[Statement]:
         yield _say("different_ranks", "warning", **counts)
 
 
-def _frameworks(diff: Diff) -> Iterator[Statement]:
+def _frameworks(diff: DiffRecord) -> Iterator[Statement]:
     if not diff.across_frameworks:
         return
     unnamed = max(diff.baseline.unnamed_share, diff.candidate.unnamed_share)
@@ -52,7 +52,7 @@ def _frameworks(diff: Diff) -> Iterator[Statement]:
         yield _say("names_differ", "warning", by=diff.by)
 
 
-def _machines(diff: Diff) -> Iterator[Statement]:
+def _machines(diff: DiffRecord) -> Iterator[Statement]:
     if bool(diff.baseline.device_ns) != bool(diff.candidate.device_ns) and diff.time == "host":
         yield _say("one_device", "warning", side="baseline" if diff.baseline.device_ns else "candidate")
     threads = {"baseline_count": diff.baseline.thread_count, "candidate_count": diff.candidate.thread_count}
@@ -62,7 +62,7 @@ def _machines(diff: Diff) -> Iterator[Statement]:
         yield _say("drift", "info", drift_ratio=diff.drift_ratio)
 
 
-def _names(diff: Diff, name: str, side: Side) -> Iterator[Statement]:
+def _names(diff: DiffRecord, name: str, side: Side) -> Iterator[Statement]:
     if diff.by in {"origin", "op"} and _MUCH < side.unnamed_share <= _HALF:
         yield _say("unnamed_part", "info", side=name, unnamed_share=side.unnamed_share)
     compiled = sum(_time_of(row, name) for row in _leaves(diff.rows) if row.name == COMPILED) / max(side.total_ns, 1)
@@ -70,7 +70,7 @@ def _names(diff: Diff, name: str, side: Side) -> Iterator[Statement]:
         yield _say("compiled", "warning", side=name, compiled_share=compiled)
 
 
-def _times(diff: Diff, name: str, side: Side) -> Iterator[Statement]:
+def _times(diff: DiffRecord, name: str, side: Side) -> Iterator[Statement]:
     measured = getattr(diff.total, name)
     if diff.time == "host" and side.step_ns and measured.time_ns > _OVERLAPPING * side.step_ns:
         busy = {"busy_ratio": measured.time_ns / side.step_ns, "thread_count": side.thread_count}

@@ -9,7 +9,7 @@ from typing import Any
 from unified_profiler._version import __version__
 from unified_profiler.comparison.levels import levels
 from unified_profiler.comparison.page_rows import Line, bars_of, by_size, lines_of, shown_name
-from unified_profiler.comparison.records import Diff, DiffRow, Measured, Side
+from unified_profiler.comparison.records import DiffRecord, DiffRow, Measured, Side
 from unified_profiler.comparison.text import SIDES, SideName, label, shown_ratio, verdicts
 from unified_profiler.model.statements import Value
 from unified_profiler.presentation.tables import format_time
@@ -21,7 +21,7 @@ _PACKAGE = "unified_profiler.comparison"
 _GIGA = 1e9
 
 
-def page(diff: Diff, *, language: str = "en") -> str:
+def page(diff: DiffRecord, *, language: str = "en") -> str:
     """Return a diff as one self-contained page."""
     known = texts(language)
     rows, left_count = lines_of(diff.rows, known)
@@ -50,13 +50,13 @@ def page(diff: Diff, *, language: str = "en") -> str:
     return text
 
 
-def _largest(diff: Diff) -> list[DiffRow]:
+def _largest(diff: DiffRecord) -> list[DiffRow]:
     """Return the rows which explain most of the difference, up or down."""
     rows = [row for group in diff.rows for row in group.rows] if _grouped(diff) else diff.rows
     return sorted((row for row in rows if row.differs), key=by_size)[:_CONTRIBUTIONS]
 
 
-def _grouped(diff: Diff) -> bool:
+def _grouped(diff: DiffRecord) -> bool:
     return levels(across_frameworks=diff.across_frameworks)[diff.by].grouped
 
 
@@ -82,7 +82,7 @@ def _reason(row: DiffRow) -> str:
     return "same_calls" if row.baseline.call_count else "no_calls"
 
 
-def _card(name: SideName, side: Side, diff: Diff, language: str) -> dict[str, Any]:
+def _card(name: SideName, side: Side, diff: DiffRecord, language: str) -> dict[str, Any]:
     """Return what is known of a side: the two times that matter, and facts."""
     measured: Measured | None = getattr(diff.total, name)
     overhead = show("overhead_ratio", side.overhead_ratio)

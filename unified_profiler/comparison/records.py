@@ -85,8 +85,8 @@ class Side(Record):
     """Work of accelerators, over all recorded steps."""
 
 
-class Diff(Record):
-    """Two runs, set side by side. `print` shows it; `model_dump_json()` gives everything."""
+class DiffRecord(Record):
+    """Two runs, set side by side."""
 
     by: str
     threshold: float
@@ -100,15 +100,3 @@ class Diff(Record):
     notices: tuple[Statement, ...] = ()
     total: DiffRow
     rows: tuple[DiffRow, ...]
-
-    def __str__(self) -> str:
-        """Return it as aligned text."""
-        from unified_profiler.comparison.text import as_text
-
-        return as_text(self)
-
-    def _repr_html_(self) -> str:
-        """Return it as notebooks show it."""
-        from unified_profiler.comparison.text import as_html
-
-        return as_html(self)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from unified_profiler.comparison.levels import PYTHON_GROUP, UNNAMED
 from unified_profiler.comparison.pieces import OUTSIDE_REGIONS, PYTHON
-from unified_profiler.comparison.records import Diff, DiffRow, Measured, Side
+from unified_profiler.comparison.records import DiffRecord, DiffRow, Measured, Side
 from unified_profiler.engine import Result
 from unified_profiler.model.overhead import FEWEST_STEPS
 from unified_profiler.model.statements import Value
@@ -49,24 +49,24 @@ _SCHEMA = pa.schema(
 """What matters most comes first: a narrow terminal has no room for the rest."""
 
 
-def as_text(diff: Diff, *, language: str = "en") -> str:
+def as_text(diff: DiffRecord, *, language: str = "en") -> str:
     """Return all of it as aligned text."""
     lines = [*introduction(diff, language=language), "", *remarks(diff, language=language)]
     return "\n".join([*lines, str(table_of(diff, language=language))])
 
 
-def as_html(diff: Diff) -> str:
+def as_html(diff: DiffRecord) -> str:
     """Return all of it as notebooks show it."""
     lines = [*introduction(diff), *remarks(diff)]
     return html_paragraphs(lines) + table_of(diff)._repr_html_()
 
 
-def introduction(diff: Diff, *, language: str = "en") -> list[str]:
+def introduction(diff: DiffRecord, *, language: str = "en") -> list[str]:
     """Return what a step takes on both sides, and a line about each side."""
     return [*verdicts(diff, language=language), *headlines(diff, language=language)]
 
 
-def verdicts(diff: Diff, *, language: str = "en") -> list[str]:
+def verdicts(diff: DiffRecord, *, language: str = "en") -> list[str]:
     """Return what a step takes on both sides: wall time without and with recording, then the time that is compared.
 
     Too few unrecorded steps to rely on do not lead: their wall time comes last.
@@ -82,7 +82,7 @@ def verdicts(diff: Diff, *, language: str = "en") -> list[str]:
     return [*filter(None, [unrecorded, *found] if relied_on else [*found, unrecorded])]
 
 
-def _compared(diff: Diff, language: str) -> str:
+def _compared(diff: DiffRecord, language: str) -> str:
     words: dict[str, Value] = {"ratio": shown_ratio(diff.total.ratio)}
     for name in SIDES:
         measured: Measured | None = getattr(diff.total, name)
@@ -108,18 +108,18 @@ def shown_ratio(ratio: float | None) -> str:
     return show("_ratio", ratio)
 
 
-def headlines(diff: Diff, *, language: str = "en") -> list[str]:
+def headlines(diff: DiffRecord, *, language: str = "en") -> list[str]:
     """Return a line about each side."""
     return [side_line(name, getattr(diff, name), diff, language=language) for name in SIDES]
 
 
-def remarks(diff: Diff, *, language: str = "en") -> list[str]:
+def remarks(diff: DiffRecord, *, language: str = "en") -> list[str]:
     """Return what to know before trusting the numbers."""
     label = {level: texts(language)[f"summary.{level}"] for level in ("error", "warning", "info")}
     return [f"{label[notice.level]} {told('diff', notice, language=language)}" for notice in diff.notices]
 
 
-def side_line(name: SideName, side: Side, diff: Diff, *, language: str = "en") -> str:
+def side_line(name: SideName, side: Side, diff: DiffRecord, *, language: str = "en") -> str:
     """Return what a side is: its name, frameworks, steps, and how much of it has a counterpart."""
     measured: Measured | None = getattr(diff.total, name)
     words: dict[str, Value] = {
@@ -139,7 +139,7 @@ def side_line(name: SideName, side: Side, diff: Diff, *, language: str = "en") -
     return say("diff.headline", words, language=language)
 
 
-def table_of(diff: Diff, *, parts: int | None = MOST_PARTS, language: str = "en") -> Result:
+def table_of(diff: DiffRecord, *, parts: int | None = MOST_PARTS, language: str = "en") -> Result:
     """Return the rows as a table, those inside others indented.
 
     Args:
@@ -155,7 +155,7 @@ def table_of(diff: Diff, *, parts: int | None = MOST_PARTS, language: str = "en"
     return Result(table=table, headings=headings, footer=_footer(diff, shown, known), sorted_by="difference_ns")
 
 
-def _footer(diff: Diff, shown: Sequence[str], known: dict[str, str]) -> tuple[str, ...]:
+def _footer(diff: DiffRecord, shown: Sequence[str], known: dict[str, str]) -> tuple[str, ...]:
     threshold = show("_share", diff.threshold)
     lines = [known[f"diff.time.{diff.time}"], known["diff.legend"].format(threshold=threshold)]
     lines += [known["diff.mean"]] if "baseline_mean_ns" in shown else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unified_profiler.gating.gate import gate
-from unified_profiler.gating.records import Gate, Verdict
+from unified_profiler.gating.gate import Gate, gate
+from unified_profiler.gating.records import Verdict
 
 __all__ = ["Gate", "Verdict", "gate"]

@@ -12,7 +12,8 @@ from unified_profiler.gating.checks import check, frameworks_of, in_turn, notice
 from unified_profiler.gating.contributions import Sides
 from unified_profiler.gating.judgment import case_of, judge
 from unified_profiler.gating.metrics import metric_of
-from unified_profiler.gating.records import Gate, Judgment, SideOfGate, Verdict
+from unified_profiler.gating.records import GateRecord, Judgment, SideOfGate, Verdict
+from unified_profiler.gating.text import as_text
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
@@ -21,6 +22,14 @@ from unified_profiler.report.summary import name_of
 Sources: TypeAlias = Source | Sequence[Source]
 
 _GRAVEST = (Verdict.REGRESSION, Verdict.CANNOT_TELL, Verdict.WITHIN)
+
+
+class Gate(GateRecord):
+    """The verdict over all metrics. `print` shows it; `model_dump_json()` gives everything."""
+
+    def __str__(self) -> str:
+        """Return it as text."""
+        return as_text(self)
 
 
 @checked_keywords

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-from unified_profiler.gating.records import Gate, Judgment, Verdict
+from unified_profiler.gating.records import GateRecord, Judgment, Verdict
 from unified_profiler.gating.text import contributions_of, steps_line
 from unified_profiler.model.text import storable
 from unified_profiler.presentation.text import one_line
@@ -14,7 +14,7 @@ _SUITE = "unified-profiler gate"
 _OUTCOMES = {Verdict.REGRESSION: "failure", Verdict.CANNOT_TELL: "error"}
 
 
-def junit(gate: Gate, *, language: str = "en") -> str:
+def junit(gate: GateRecord, *, language: str = "en") -> str:
     """Return a gate as XML: a regression is a failed test, one that cannot be judged is an error of the test."""
     counts = {"tests": len(gate.judgments), "skipped": 0}
     for verdict, outcome in _OUTCOMES.items():
@@ -28,7 +28,7 @@ def junit(gate: Gate, *, language: str = "en") -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
-def _add(suite: ET.Element, gate: Gate, judgment: Judgment, language: str) -> None:
+def _add(suite: ET.Element, gate: GateRecord, judgment: Judgment, language: str) -> None:
     case = ET.SubElement(suite, "testcase", {"classname": _SUITE, "name": _legal(judgment.metric), "time": "0"})
     reason = _legal(told("gate", judgment.reason, language=language))
     outcome = _OUTCOMES.get(judgment.verdict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unified_profiler.engine import Result
-from unified_profiler.gating.records import Gate, Verdict
+from unified_profiler.gating.records import GateRecord, Verdict
 from unified_profiler.gating.text import contributions_of, contributions_title, headline, remarks, sides, table_of
 from unified_profiler.presentation.markdown import escaped, table
 from unified_profiler.presentation.tables import columns_of
@@ -14,12 +14,12 @@ from unified_profiler.presentation.texts import texts
 _SIGNS = {Verdict.WITHIN: "\u2705", Verdict.REGRESSION: "\u274c", Verdict.CANNOT_TELL: "\u2754"}
 
 
-def markdown(gate: Gate, *, language: str = "en") -> str:
+def markdown(gate: GateRecord, *, language: str = "en") -> str:
     """Return a gate as GitHub-flavoured Markdown."""
     return "\n\n".join(_blocks(gate, language)) + "\n"
 
 
-def _blocks(gate: Gate, language: str) -> Iterator[str]:
+def _blocks(gate: GateRecord, language: str) -> Iterator[str]:
     yield f"# {escaped(texts(language)['gate.title'])}"
     yield f"{_SIGNS[gate.verdict]} **{escaped(headline(gate, language=language))}**"
     yield "\n".join(f"- {escaped(line)}" for line in sides(gate, language=language))

@@ -89,8 +89,8 @@ class SideOfGate(Record):
     ranks: tuple[int, ...] = ()
 
 
-class Gate(Record):
-    """The verdict over all metrics. `print` shows it; `model_dump_json()` gives everything."""
+class GateRecord(Record):
+    """The verdict over all metrics."""
 
     verdict: Verdict
     max_regression: float
@@ -98,9 +98,3 @@ class Gate(Record):
     candidate: SideOfGate
     judgments: tuple[Judgment, ...]
     notices: tuple[Statement, ...] = ()
-
-    def __str__(self) -> str:
-        """Return it as text."""
-        from unified_profiler.gating.text import as_text
-
-        return as_text(self)

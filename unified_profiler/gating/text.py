@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from unified_profiler.engine import Result
 from unified_profiler.gating.judgment import shown
-from unified_profiler.gating.records import Gate, Judgment, SideOfGate
+from unified_profiler.gating.records import GateRecord, Judgment, SideOfGate
 from unified_profiler.model.statements import Value
 from unified_profiler.presentation.texts import say, show, texts, told
 
@@ -23,7 +23,7 @@ _CONTRIBUTIONS = {
 }
 
 
-def as_text(gate: Gate, *, language: str = "en") -> str:
+def as_text(gate: GateRecord, *, language: str = "en") -> str:
     """Return all of it as aligned text."""
     parts = ["\n".join(headlines(gate, language=language)), str(table_of(gate, language=language))]
     for judgment in gate.judgments:
@@ -33,31 +33,31 @@ def as_text(gate: Gate, *, language: str = "en") -> str:
     return "\n\n".join(parts)
 
 
-def headlines(gate: Gate, *, language: str = "en") -> list[str]:
+def headlines(gate: GateRecord, *, language: str = "en") -> list[str]:
     """Return the verdict, who was compared, the reasons, and what to know."""
     return [headline(gate, language=language), *sides(gate, language=language), *remarks(gate, language=language)]
 
 
-def headline(gate: Gate, *, language: str = "en") -> str:
+def headline(gate: GateRecord, *, language: str = "en") -> str:
     """Return the verdict in a line."""
     verdict = texts(language)[f"gate.verdict.{gate.verdict.value}"]
     words: dict[str, Value] = {"verdict": verdict, "count": len(gate.judgments), "limit_share": gate.max_regression}
     return say("gate.headline", words, language=language)
 
 
-def sides(gate: Gate, *, language: str = "en") -> list[str]:
+def sides(gate: GateRecord, *, language: str = "en") -> list[str]:
     """Return a line about each side."""
     return [_side(name, getattr(gate, name), language) for name in ("baseline", "candidate")]
 
 
-def remarks(gate: Gate, *, language: str = "en") -> list[str]:
+def remarks(gate: GateRecord, *, language: str = "en") -> list[str]:
     """Return the reason of each verdict, and what to know before trusting it."""
     note = texts(language)["summary.warning"]
     reasons = [told("gate", judgment.reason, language=language) for judgment in gate.judgments]
     return [*reasons, *(f"{note} {told('gate', notice, language=language)}" for notice in gate.notices)]
 
 
-def table_of(gate: Gate, *, language: str = "en") -> Result:
+def table_of(gate: GateRecord, *, language: str = "en") -> Result:
     """Return a row for each metric."""
     rows = [_row(judgment, language) for judgment in gate.judgments]
     headings = {name: texts(language)[f"gate.column.{name}"] for name in rows[0]}

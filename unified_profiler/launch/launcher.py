@@ -6,7 +6,7 @@ import atexit
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -33,7 +33,7 @@ from unified_profiler.model.run import Run
 from unified_profiler.profiler import Profiler
 from unified_profiler.recording.job import this_job
 from unified_profiler.schedule import Schedule
-from unified_profiler.spi import Backend, HookRole
+from unified_profiler.spi import Backend, HookRole, StepHook
 
 DEFAULT_SCHEDULE = Schedule(wait=1, warmup=1, active=3, repeat=1)
 """One short window near the beginning. The first steps teach which object ends a step, so they are not recorded."""
@@ -154,7 +154,7 @@ class _Launch:
     def run(self, program: Program, imports: ImportWatch) -> Outcome:
         os.register_at_fork(after_in_child=self._finder.stop_listening)
         for backend in _backends(self._profiler):
-            self._finder.watch(backend.step_hooks(), imports)
+            self._finder.watch(_step_hooks(backend), imports)
             imports.when_imported(backend.module, self._framework_imported)
         with self._children.watched(imports):
             code = program.run()
@@ -248,11 +248,15 @@ class _Launch:
 
 
 def _check_signal(name: str) -> None:
-    hooks = [hook for backend in registry.backends().values() for hook in backend.step_hooks()]
+    hooks = [hook for backend in registry.backends().values() for hook in _step_hooks(backend)]
     known = sorted({AUTO, NONE} | {hook.signal for hook in hooks if hook.role is HookRole.STEP_END})
     if name not in known:
         msg = f"There is no step signal {name!r}.{did_you_mean(name, known)} Known signals: {', '.join(known)}."
         raise ConfigurationError(msg)
+
+
+def _step_hooks(backend: Backend) -> Sequence[StepHook]:
+    return backend.abilities.step_hooks() if backend.abilities.step_hooks is not None else ()
 
 
 def _leave_child(code: int) -> NoReturn:

@@ -6,7 +6,9 @@ the kit: reversible patches, call sites, canonical operators.
 
 from __future__ import annotations
 
+from unified_profiler.spi.descriptor import BackendDescriptor, lazy
 from unified_profiler.spi.protocols import (
+    Abilities,
     ApiSurface,
     ApiTracer,
     Backend,
@@ -16,26 +18,25 @@ from unified_profiler.spi.protocols import (
     Normalizer,
     Recorder,
     RecordOptions,
-    ReportsMemory,
-    ReportsStepStatistics,
     StepHook,
     StepStatistics,
     is_imported,
 )
 
 __all__ = [
+    "Abilities",
     "ApiSurface",
     "ApiTracer",
     "Backend",
+    "BackendDescriptor",
     "Capability",
     "HookRole",
     "NativeCapture",
     "Normalizer",
     "RecordOptions",
     "Recorder",
-    "ReportsMemory",
-    "ReportsStepStatistics",
     "StepHook",
     "StepStatistics",
     "is_imported",
+    "lazy",
 ]

@@ -6,12 +6,12 @@ A backend is an adapter to one framework's native profiler. It sees this module,
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from unified_profiler.model.schema import EventTable
 
@@ -240,6 +240,44 @@ class ApiSurface(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class StepStatistics:
+    """What a framework itself recorded of one run of a graph, in the framework's own text form."""
+
+    step: int | None
+    """The step in which it ran; None outside all steps."""
+    graph: str | None
+    """The name of the graph, as in the attribute `graph` of its events; None for a graph without a name."""
+    text: Callable[[], str]
+    """Reads the statistics. The texts of several runs, one after the other, are the statistics of all of them.
+
+    It raises a `TraceFormatError` if its file is damaged or lost.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Abilities:
+    """What a backend can do besides recording and reading. Each is None where it cannot."""
+
+    step_hooks: Callable[[], Sequence[StepHook]] | None = None
+    """Returns the hooks by which the ends of steps are found in scripts that do not call `step()`."""
+    api_surface: Callable[[], ApiSurface] | None = None
+    """Returns how calls of the framework's API are traced. Called once the framework is imported."""
+    allocated_bytes: Callable[[], Mapping[str, int]] | None = None
+    """Returns the bytes that the framework's allocators have given out, by device: `{"cuda:0": 1024}`.
+
+    Called several times a second, on a thread of the profiler's, while something is recorded and the framework is
+    imported. It must be cheap, must not initialize a device that the program has not used, must not wait for work, and
+    should keep off the framework's public functions, whose calls may be being traced.
+    """
+    step_statistics: Callable[[Path], Iterable[StepStatistics]] | None = None
+    """Returns the framework's own statistics of each run of a graph, in order, given the native files of one cycle.
+
+    These are what was the work directory of the recorder, kept with `keep_native`; the process may be another one. It
+    raises a `TraceFormatError` if it is not known what there is, since a file is damaged or lost.
+    """
+
+
 class Backend(Protocol):
     """A cheap descriptor; making or importing one imports no framework."""
 
@@ -266,12 +304,9 @@ class Backend(Protocol):
         """Make the normalizer of this backend's captures."""
         ...
 
-    def step_hooks(self) -> tuple[StepHook, ...]:
-        """Return the places from which steps can be told in an unmodified script; may be empty."""
-        ...
-
-    def api_surface(self) -> ApiSurface | None:
-        """Return how calls of the framework's API are seen, None if they cannot be. Called once it is imported."""
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do besides recording and reading."""
         ...
 
 
@@ -282,50 +317,3 @@ def is_imported(module: str) -> bool:
     """
     spec = getattr(sys.modules.get(module), "__spec__", None)
     return sys.modules.get(module) is not None and not getattr(spec, "_initializing", False)
-
-
-@runtime_checkable
-class ReportsMemory(Protocol):
-    """A backend whose framework tells how much memory it holds. A backend need not have this."""
-
-    def allocated_bytes(self) -> Mapping[str, int]:
-        """Return the bytes that the framework's allocators have given out, by device: `{"cuda:0": 1024}`.
-
-        Called several times a second, on a thread of the profiler's, while something is recorded and the framework is
-        imported. It must be cheap, must not initialize a device that the program has not used, must not wait for
-        work, and should keep off the framework's public functions, whose calls may be being traced.
-        """
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepStatistics:
-    """What a framework itself recorded of one run of a graph, in the framework's own text form."""
-
-    step: int | None
-    """The step in which it ran; None outside all steps."""
-    graph: str | None
-    """The name of the graph, as in the attribute `graph` of its events; None for a graph without a name."""
-    text: Callable[[], str]
-    """Reads the statistics. The texts of several runs, one after the other, are the statistics of all of them.
-
-    It raises a `TraceFormatError` if its file is damaged or lost.
-    """
-
-
-@runtime_checkable
-class ReportsStepStatistics(Protocol):
-    """A backend whose native files hold the framework's own statistics of a step. A backend need not have this."""
-
-    def step_statistics(self, folder: Path) -> Iterable[StepStatistics]:
-        """Return the statistics among the native files of one cycle, in the order of the runs; none where it has none.
-
-        It may be another process than that of the recorder, even on another machine.
-
-        Args:
-            folder: What was the work directory of the recorder, kept with `keep_native`.
-
-        Raises:
-            TraceFormatError: A file is damaged or lost, so that it is not known what there is.
-        """
-        ...

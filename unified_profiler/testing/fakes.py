@@ -11,7 +11,7 @@ from pathlib import Path
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
-from unified_profiler.spi import ApiSurface, Capability, NativeCapture, RecordOptions, StepHook
+from unified_profiler.spi import Abilities, ApiSurface, Capability, NativeCapture, RecordOptions
 
 
 class FakeClock:
@@ -78,13 +78,11 @@ class FakeBackend:
         """Make the normalizer."""
         return FakeNormalizer(self)
 
-    def step_hooks(self) -> tuple[StepHook, ...]:
-        """Return no hooks."""
-        return ()
-
-    def api_surface(self) -> ApiSurface | None:
-        """Return the surface it was given, if any."""
-        return self.surface
+    @property
+    def abilities(self) -> Abilities:
+        """The surface it was given, if any, and its memory."""
+        surface = self.surface
+        return Abilities(api_surface=None if surface is None else lambda: surface, allocated_bytes=self.allocated_bytes)
 
     def allocated_bytes(self) -> Mapping[str, int]:
         """Return the memory it was given; not noted among the calls, since it comes from a thread of the profiler's."""

@@ -316,3 +316,8 @@ STEP_HOOKS: tuple[StepHook, ...] = (
     ),
 )
 """In the order in which MindSpore's signals can be trusted."""
+
+
+def step_hooks() -> tuple[StepHook, ...]:
+    """Return the hooks by which the ends of steps are found."""
+    return STEP_HOOKS

@@ -250,3 +250,8 @@ STEP_HOOKS: tuple[StepHook, ...] = (
     ),
 )
 """In the order in which torch's signals can be trusted."""
+
+
+def step_hooks() -> tuple[StepHook, ...]:
+    """Return the hooks by which the ends of steps are found."""
+    return STEP_HOOKS

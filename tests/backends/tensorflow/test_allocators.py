@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 import unified_profiler as up
-from unified_profiler_tensorflow import TensorFlowBackend
+from unified_profiler_tensorflow import backend
 from unified_profiler_tensorflow.record.allocators import allocated_bytes
 
 UNUSED = """
@@ -66,7 +66,8 @@ def test_asking_sets_up_no_device() -> None:
 
 @pytest.mark.usefixtures("gpus")
 def test_each_gpu_that_keeps_account_tells_what_it_holds() -> None:
-    assert TensorFlowBackend().allocated_bytes() == {"cuda:0": 1024, "cuda:1": 0}
+    assert backend.abilities.allocated_bytes is not None
+    assert backend.abilities.allocated_bytes() == {"cuda:0": 1024, "cuda:1": 0}
 
 
 @pytest.mark.usefixtures("gpus")

@@ -11,7 +11,7 @@ import torch
 
 import unified_profiler as up
 from unified_profiler.testing import recorded_calls
-from unified_profiler_torch import TorchBackend
+from unified_profiler_torch import backend
 from unified_profiler_torch.record.allocators import allocated_bytes
 
 
@@ -42,7 +42,8 @@ def test_asking_initializes_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("cuda")
 def test_devices_that_were_used_tell_what_they_hold() -> None:
-    assert TorchBackend().allocated_bytes() == {"cuda:0": 1024, "cuda:2": 0}
+    assert backend.abilities.allocated_bytes is not None
+    assert backend.abilities.allocated_bytes() == {"cuda:0": 1024, "cuda:2": 0}
 
 
 @pytest.mark.usefixtures("cuda")

@@ -8,10 +8,10 @@ from html.parser import HTMLParser
 import pytest
 
 import unified_profiler as up
-from unified_profiler.comparison import page_rows
+from unified_profiler.comparison import Diff, page_rows
 from unified_profiler.comparison.levels import levels
 from unified_profiler.comparison.page import page
-from unified_profiler.comparison.records import Diff, DiffRow, Measured
+from unified_profiler.comparison.records import DiffRow, Measured
 from unified_profiler.comparison.text import label
 from unified_profiler.presentation.tables import format_time
 from unified_profiler.presentation.texts import LANGUAGES, texts, told

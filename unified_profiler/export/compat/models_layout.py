@@ -20,13 +20,13 @@ import pyarrow as pa
 from unified_profiler.delivery.run_writer import check_output_dir
 from unified_profiler.engine import Source
 from unified_profiler.errors import ExportError, OutputDirectoryError
-from unified_profiler.export import writing_to
 from unified_profiler.export.chrome import ChromeExporter
 from unified_profiler.export.compat.models_native import NativeStatistics, native_statistics, write_native_statistics
 from unified_profiler.export.compat.models_stats import AppStats, OpStats, app_stats, op_stats
 from unified_profiler.export.compat.models_steps import ModelStep, RecordedStep, model_steps, recorded_steps
 from unified_profiler.export.compat.models_summary import summary_text
 from unified_profiler.export.fragments import as_buffer, constant, joined, member, whole
+from unified_profiler.export.writing import writing_to
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.columns import look_up
 from unified_profiler.model.nesting import whole_numbers, with_column

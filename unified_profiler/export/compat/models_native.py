@@ -14,7 +14,7 @@ from unified_profiler.export.compat.models_steps import ModelStep, TraceColumns
 from unified_profiler.model.foreign import inside, reading
 from unified_profiler.model.part_files import written_whole
 from unified_profiler.model.run import NATIVE
-from unified_profiler.spi import ReportsStepStatistics, StepStatistics
+from unified_profiler.spi import StepStatistics
 
 logger = logging.getLogger("unified_profiler")
 
@@ -30,11 +30,12 @@ def native_statistics(columns: TraceColumns) -> NativeStatistics:
     if kept is None or not kept.is_dir():
         return found
     for name, backend in registry.backends().items():
-        if not isinstance(backend, ReportsStepStatistics) or not (kept / name).is_dir():
+        step_statistics = backend.abilities.step_statistics
+        if step_statistics is None or not (kept / name).is_dir():
             continue
         try:
             with reading(kept / name, expected=f"native files of {name}"):
-                runs = tuple(backend.step_statistics(inside(kept.parents[1], kept / name)))
+                runs = tuple(step_statistics(inside(kept.parents[1], kept / name)))
         except TraceFormatError as error:
             logger.warning("%s The statistics of its steps are written as events instead.", error)
             continue

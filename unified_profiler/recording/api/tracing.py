@@ -96,7 +96,8 @@ class ApiTracing:
 
 
 def _surface(backend: Backend) -> ApiSurface | None:
-    return backend.api_surface() if is_imported(backend.module) else None
+    api_surface = backend.abilities.api_surface
+    return api_surface() if api_surface is not None and is_imported(backend.module) else None
 
 
 def _options(settings: Settings) -> TraceOptions | None:

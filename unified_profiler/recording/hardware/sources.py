@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from unified_profiler.recording.hardware.counters import FRAMEWORK_MEMORY, PROCESS_CPU
 from unified_profiler.recording.hardware.gpus import Gpus, nvml_is_there
 from unified_profiler.recording.hardware.readings import Reading, Source
-from unified_profiler.spi import Backend, ReportsMemory, is_imported
+from unified_profiler.spi import Backend, is_imported
 
 
 def machine_sources() -> list[Source]:
@@ -23,13 +23,14 @@ def machine_sources() -> list[Source]:
 
 def allocator_source(backend: Backend) -> Source | None:
     """Return the source that asks the allocators of a framework; None if it cannot tell, or is not imported."""
-    if not isinstance(backend, ReportsMemory) or not is_imported(backend.module):
+    allocated_bytes = backend.abilities.allocated_bytes
+    if allocated_bytes is None or not is_imported(backend.module):
         return None
     counter = FRAMEWORK_MEMORY.of(backend.name)
 
     def read() -> Iterator[Reading]:
         if is_imported(backend.module):  # a program that is terminated in the import takes it back
-            for device, amount in backend.allocated_bytes().items():
+            for device, amount in allocated_bytes().items():
                 yield Reading(counter, amount, device)
 
     return Source(f"the memory of {backend.name}", read)

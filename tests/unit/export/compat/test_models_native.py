@@ -12,8 +12,8 @@ from unified_profiler.errors import TraceFormatError
 from unified_profiler.export.compat.models_layout import write_models_layout
 from unified_profiler.model.run import Run
 from unified_profiler.model.storage import read_parquet, write_parquet
-from unified_profiler.spi import StepStatistics
-from unified_profiler.testing import TraceBuilder
+from unified_profiler.spi import Abilities, StepStatistics
+from unified_profiler.testing import FakeBackend, TraceBuilder
 
 BASE = 1_790_857_026_123_456_789
 Listing = Callable[[Path], Iterable[StepStatistics]]
@@ -26,8 +26,9 @@ class Reporter:
     list_statistics: Listing
     name: str = "fake"
 
-    def step_statistics(self, folder: Path) -> Iterable[StepStatistics]:
-        return self.list_statistics(folder)
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities(step_statistics=self.list_statistics)
 
 
 def run(step: int | None, graph: str | None, text: str) -> StepStatistics:
@@ -110,7 +111,7 @@ def test_nothing_is_asked_without_native_files(reporting: Callable[..., None], t
 
 
 def test_a_backend_without_statistics_is_not_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(registry, "backends", lambda: {"fake": object()})
+    monkeypatch.setattr(registry, "backends", lambda: {"fake": FakeBackend()})
     assert written(on_disk(tmp_path / "run", one_step()), tmp_path / "out") == {"net_step_0": "events"}
 
 

@@ -203,7 +203,7 @@ def test_a_source_that_hangs_holds_nobody_up_and_ends_sampling(monkeypatch: pyte
     (failure,) = machine.faults.failures
     assert failure.error == "TimeoutError: reading a broken driver takes longer than 0.01 s; sampling ends"
     assert hung is not None
-    monkeypatch.setattr(sampler, "PATIENCE_SECONDS", 60)
+    monkeypatch.setattr("unified_profiler.recording.hardware.sampler.PATIENCE_SECONDS", 60)
     assert hung.finish(read=False), "it ends when it can"
 
 
