@@ -12,6 +12,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from unified_profiler._version import __version__
 from unified_profiler.config import Settings
 from unified_profiler.delivery.deferral import Deferral
@@ -22,6 +24,7 @@ from unified_profiler.model.assembly import assemble
 from unified_profiler.model.option_effects import OPTIONS
 from unified_profiler.model.records import CycleRecord, Manifest, StepSignal, TraceInfo
 from unified_profiler.model.run import Run, completed
+from unified_profiler.model.schema import EventTable
 from unified_profiler.model.scratch import Scratch
 from unified_profiler.model.storage import read_parquet
 from unified_profiler.model.trace import Trace
@@ -130,7 +133,7 @@ class Delivery:
     def adopt(self, trace: Trace, *, cycle: int) -> None:
         """Take in a trace recorded elsewhere."""
         update: dict[str, Any] = {"cycle": cycle, "step_signal": self.step_signal, "run": self._run_name()}
-        self._publish(Trace(trace.events, trace.info.model_copy(update=update)))
+        self._publish(Trace(_of_cycle(trace.events, cycle), trace.info.model_copy(update=update)))
 
     def hint(self, text: str) -> None:
         """Say once what would make the result better."""
@@ -251,6 +254,11 @@ class Delivery:
             step_signal=self.step_signal,
             hints=tuple(self._hints),
         )
+
+
+def _of_cycle(events: EventTable, cycle: int) -> EventTable:
+    place = events.schema.get_field_index("cycle")
+    return events.set_column(place, events.schema.field(place), pa.repeat(pa.scalar(cycle, pa.int32()), len(events)))
 
 
 def _name_of(handler: Callable[..., object]) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import os
+import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from types import FrameType
 from typing import Any
 
 from unified_profiler.launch.post_import import ImportWatch
+from unified_profiler.spi.patching import Invoke, wrap_method
 
 _SHARE = 0.25
 """Children are mentioned if they used at least this part of the process's own CPU time."""
@@ -17,10 +18,10 @@ _MOST_NAMES = 3
 
 
 class Children:
-    """Counts the processes started by `multiprocessing`, and measures the CPU time of all that were waited for.
+    """Counts the processes that a script starts, and measures the CPU time of all that were waited for.
 
-    Helpers are not mentioned: daemons, such as the workers of loaders and pools, and processes whose class is a
-    framework's own, such as the writer of MindSpore's summaries.
+    Helpers are not mentioned: daemons, such as the workers of loaders and pools, and processes that a framework
+    starts, such as the compilers of torch.compile and the writer of MindSpore's summaries.
     """
 
     def __init__(self, frameworks: Collection[str] = ()) -> None:
@@ -33,7 +34,13 @@ class Children:
     def watched(self, imports: ImportWatch) -> Iterator[None]:
         """Watch in a block."""
         undo: list[Any] = []
-        imports.when_imported("multiprocessing.process", lambda module: undo.append(self._watch(module)))
+        imports.when_imported(
+            "multiprocessing.process",
+            lambda module: undo.append(wrap_method(module.BaseProcess, "start", self._process_starts)),
+        )
+        imports.when_imported(
+            "subprocess", lambda module: undo.append(wrap_method(module.Popen, "__init__", self._program_starts))
+        )
         try:
             yield
         finally:
@@ -51,33 +58,39 @@ class Children:
             "torchrun."
         )
 
-    def _watch(self, module: ModuleType) -> Any:
-        owner = module.BaseProcess
-        original = owner.start
+    def _process_starts(self, invoke: Invoke, process: Any, _args: tuple[Any, ...]) -> Any:
+        target = getattr(process, "_target", None)
+        name = getattr(target, "__name__", type(process).__name__)
+        self._count(name, is_helper=process.daemon or _package(type(process).__module__) in self._frameworks)
+        return invoke()
 
-        @functools.wraps(original)
-        def start(process: Any) -> None:
-            self._started(process)
-            original(process)
+    def _program_starts(self, invoke: Invoke, _popen: Any, _args: tuple[Any, ...]) -> Any:
+        self._count("another program", is_helper=_package(_starter(sys._getframe(1))) in self._frameworks)
+        return invoke()
 
-        owner.start = start
-
-        def undo() -> None:
-            if owner.start is start:
-                owner.start = original
-
-        return undo
-
-    def _started(self, process: Any) -> None:
-        if process.daemon or type(process).__module__.partition(".")[0] in self._frameworks:
+    def _count(self, name: str, *, is_helper: bool) -> None:
+        if is_helper:
             self._helpers += 1
-            return
-        name = getattr(getattr(process, "_target", None), "__name__", type(process).__name__)
-        self._names[name] = self._names.get(name, 0) + 1
+        else:
+            self._names[name] = self._names.get(name, 0) + 1
 
     def _described(self) -> str:
         names = [f"{count} of {name}" for name, count in list(self._names.items())[:_MOST_NAMES]]
         return f" ({', '.join(names)})" if names else ""
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _starter(frame: FrameType | None) -> str:
+    """Return the module that starts a process: the nearest that is neither Python's own nor the profiler's."""
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if _package(module) not in sys.stdlib_module_names and not module.startswith("unified_profiler"):
+            return module
+        frame = frame.f_back
+    return ""
 
 
 def _cpu_seconds() -> tuple[float, float]:

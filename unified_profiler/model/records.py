@@ -61,7 +61,7 @@ class TraceInfo(Record):
     frameworks: dict[str, str] = Field(default_factory=dict)
     """Version of each recorded framework; empty text where it is not known."""
     complete: bool = True
-    """False where the loop was left before the cycle's last step."""
+    """False where the end of the cycle is missing: the loop was left early, or there were too many events."""
     start_ns: Int64 = 0
     end_ns: Int64 = 0
     first_step: Int64 | None = None

@@ -46,7 +46,8 @@ def limit_events(window: Window, native: Sequence[EventTable], *, most: int) -> 
     advice = "Record fewer steps, or allow more events" if whole else "Allow more events to have a whole step"
     hint = (
         f"{count} events were recorded in {len(window.steps)} steps, more than max_events allows ({most}): the trace "
-        f"has the first {kept} of them, {whole} whole steps. {advice} (0: any number)."
+        f"has the first {kept} of them, {whole} whole steps. {advice} (`max_events`, `run --max-events`; 0 for any "
+        "number)."
     )
     return replace(left, hint=hint)
 

@@ -311,6 +311,16 @@ def test_something_else_than_a_trace_cannot_be_added() -> None:
         profiler().add_trace("run")  # type: ignore[arg-type]
 
 
+def test_the_events_of_a_trace_that_is_added_have_its_number_in_the_run() -> None:
+    with profiler() as prof:
+        prof.step()
+    with profiler() as other:
+        other.step()
+    other.add_trace(prof.traces[0])
+    added = other.traces[1]
+    assert (added.info.cycle, set(added.events.column("cycle").to_pylist())) == (1, {1})
+
+
 def test_a_trace_whose_file_is_gone_is_a_failure_when_it_is_added(tmp_path: Path) -> None:
     with profiler(output_dir=tmp_path) as prof:
         prof.step()
