@@ -152,8 +152,8 @@ class StepHook:
     """False where other code than a model or an optimizer sends it, such as a loader of data."""
 
 
-class ApiTracer(Protocol):
-    """What a surface tells where calls can be seen. All of it is undone when tracing ends."""
+class CallTracer(Protocol):
+    """Traces calls of functions and methods of a framework's API."""
 
     @property
     def inside(self) -> bool:
@@ -177,16 +177,20 @@ class ApiTracer(Protocol):
         """Trace a method that is not written in Python: it is replaced in its class while tracing lasts."""
         ...
 
-    def module_call(self, function: FunctionType) -> None:
-        """Trace the method by which modules are called; its first argument is the module."""
-        ...
-
     def timed(self, function: Callable[..., Any], name: str) -> Callable[[tuple[Any, ...], Any], Any]:
         """Return what records a call of a function, given its arguments and its keywords or None, and makes it.
 
         For frameworks that have hooks of their own for calls. It is to be called by the hook itself, so that the
         second frame above it is the caller's.
         """
+        ...
+
+
+class ModuleTracer(Protocol):
+    """Traces calls of modules: layers, Cells."""
+
+    def module_call(self, function: FunctionType) -> None:
+        """Trace the method by which modules are called; its first argument is the module."""
         ...
 
     def module_begins(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -197,13 +201,33 @@ class ApiTracer(Protocol):
         """End the call of a module; nothing happens if its beginning was not seen."""
         ...
 
+
+class ApiTracer(CallTracer, ModuleTracer, Protocol):
+    """What a surface is given to trace with. All of it is undone when tracing ends."""
+
     def undo_at_end(self, undo: Callable[[], None]) -> None:
         """Have something undone when tracing ends; the last first."""
         ...
 
 
-class ApiSurface(Protocol):
-    """How the calls of a framework's public API are seen, and what is to be said of them. The framework is imported."""
+class ApiDescriptions(Protocol):
+    """Describes a framework's own values and modules in the calls that are traced."""
+
+    def value_texts(self) -> Mapping[type, Callable[[Any], str]]:
+        """Return a function for each class of the framework's values that describes one: `Tensor[4,16] float32 cpu`."""
+        ...
+
+    def module_name(self, module: Any) -> str | None:
+        """Return the name of a module's class in the API; None for a class of the user's, whose code is seen itself."""
+        ...
+
+    def submodules(self, module: Any) -> Iterable[tuple[str, Any]]:
+        """Return all modules below a module and their paths in it, as `encoder.layers.0`."""
+        ...
+
+
+class ApiSurface(ApiDescriptions, Protocol):
+    """How the calls of a framework's public API are traced. The framework is imported."""
 
     @property
     def packages(self) -> frozenset[str]:
@@ -220,19 +244,7 @@ class ApiSurface(Protocol):
         ...
 
     def install(self, tracer: ApiTracer) -> None:
-        """Tell the tracer where calls can be seen."""
-        ...
-
-    def value_texts(self) -> Mapping[type, Callable[[Any], str]]:
-        """Return what to say of the framework's own values, by class: `Tensor[4,16] float32 cpu`."""
-        ...
-
-    def module_name(self, module: Any) -> str | None:
-        """Return the name of a module's class in the API; None for a class of the user's, whose code is seen itself."""
-        ...
-
-    def submodules(self, module: Any) -> Iterable[tuple[str, Any]]:
-        """Return all modules below a module and their paths in it, as `encoder.layers.0`."""
+        """Have the tracer trace all calls that can be traced."""
         ...
 
     def synchronize(self) -> None:
