@@ -450,7 +450,7 @@ def test_reading_needs_no_tensorflow() -> None:
     code = (
         "import sys; sys.modules['tensorflow'] = None\n"
         "from pathlib import Path\n"
-        "from unified_profiler_tensorflow import run_metadata, timeline\n"
+        "from unified_profiler_tensorflow.read.run_metadata import events as run_metadata, timeline\n"
         f"golden = Path({str(GOLDEN)!r})\n"
         "run, drawn = golden / 'train.pb', golden / 'multiply_timeline.json'\n"
         "assert run_metadata.recognizes(run) and timeline.recognizes(drawn)\n"

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import unified_profiler as up
 from unified_profiler.cli.app import app
+from unified_profiler.delivery.run_writer import save_clocks
 from unified_profiler.engine import Engine, Events
 from unified_profiler.errors import EngineError, QueryError, TraceFormatError
 from unified_profiler.model.schema import schema_of
@@ -139,6 +140,7 @@ def test_both_engines_correct_clocks_when_they_read(apart: Path, spark: up.Spark
     shutil.copytree(apart, tmp_path / "run")
     aligned = up.align_clocks(up.read(tmp_path / "run"), engine=spark)
     assert aligned.clocks == up.align_clocks(up.read(apart)).clocks
+    save_clocks(aligned, aligned.clocks)
     sql = "select rank, step, name, start_ns, self_ns from events order by rank, id"
     in_memory = pa.concat_tables([trace.events for trace in aligned.traces]).column("start_ns")
     for engine in (up.DuckDBEngine(), spark):
