@@ -59,7 +59,7 @@ def show(framework: str) -> None:
     _title(f"A script as it stands: {script}")
     _command("run", "--output-dir", run, "--active", "5", "--record-shapes", str(script), "--", "--steps", "16")
     _title("Where the time of each step went")
-    _command("table", run, "--steps")
+    _command("steps", run)
     _title("What matters, in one screen")
     _command("summary", run)
     _title("A report for a colleague: one file that opens without a network")
