@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,9 +17,8 @@ from unified_profiler.errors import TraceFormatError
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.clocks import Clocks
 from unified_profiler.model.run import Run
-from unified_profiler.model.statements import Statement, Value
+from unified_profiler.model.statements import Statement, Value, statement
 from unified_profiler.presentation.tables import format_time
-from unified_profiler.presentation.texts import told
 
 HEADINGS: Mapping[str, str] = {
     "rank": "Rank",
@@ -99,8 +98,8 @@ def rank_table(source: Source, *, engine: Engine | None = None) -> RankTable:
     run = Run.of(source)
     _check_ranks(run)
     found = rank_steps(run, engine=engine)
-    verdict = tuple(_worded(_verdict(found)))
-    notices = tuple(_worded(_notices(run, found)))
+    verdict = tuple(each.with_text("ranks") for each in _verdict(found))
+    notices = tuple(each.with_text("ranks") for each in _notices(run, found))
     return RankTable(
         table=_with_skew(found.table, found.matrix),
         headings={name: heading for name, heading in HEADINGS.items() if name != "step_count"},
@@ -142,11 +141,11 @@ def _verdict(found: RankSteps) -> Iterator[Statement]:
     ranks = len(matrix.ranks)
     common = int(np.isfinite(matrix.times["wall_ns"]).all(axis=1).sum()) if ranks else 0
     if ranks < 2:
-        yield _say("single" if ranks else "no_steps")
+        yield statement("single" if ranks else "no_steps")
     elif common < FEWEST_STEPS:
-        yield _say("too_few", step_count=common, needed_count=FEWEST_STEPS)
+        yield statement("too_few", step_count=common, needed_count=FEWEST_STEPS)
     elif not found.stragglers:
-        yield _say("equal", rank_count=ranks, step_count=common)
+        yield statement("equal", rank_count=ranks, step_count=common)
     for straggler in found.stragglers:
         yield from _slow(straggler)
 
@@ -155,15 +154,15 @@ def _slow(straggler: Straggler) -> Iterator[Statement]:
     rank = straggler.rank
     size: dict[str, Value] = {"extra_ns": straggler.extra_ns, "extra_share": straggler.extra_share}
     if straggler.changed:
-        yield _warn("slow_since", rank=rank, step=straggler.since, **size)
+        yield statement("slow_since", "warning", rank=rank, step=straggler.since, **size)
     else:
-        yield _warn("slow_always", rank=rank, **size)
+        yield statement("slow_always", "warning", rank=rank, **size)
     names = ", ".join(f"{name} +{format_time(extra)}" for name, extra in straggler.names)
     code = f"cause_{straggler.cause}" if names else f"cause_{straggler.cause}_unnamed"
-    yield _say(code, rank=rank, cause_ns=straggler.cause_ns, names=names)
+    yield statement(code, rank=rank, cause_ns=straggler.cause_ns, names=names)
     if straggler.waiting_ns:
-        yield _say("waited_for", rank=rank, waiting_ns=straggler.waiting_ns)
-    yield _say(
+        yield statement("waited_for", rank=rank, waiting_ns=straggler.waiting_ns)
+    yield statement(
         "sure", step_share=straggler.step_share, step_count=straggler.step_count, chance=f"{straggler.chance:.1g}"
     )
 
@@ -177,26 +176,26 @@ def _notices(run: Run, found: RankSteps) -> Iterator[Statement]:
         most = max(off, key=lambda clock: abs(clock.ahead_ns))
         unsure = max(clock.uncertainty_ns for clock in off)
         values: dict[str, Value] = {"rank": most.rank, "ahead_ns": int(abs(most.ahead_ns)), "unsure_ns": int(unsure)}
-        yield _say(f"clocks_by_{found.clocks.method}", **values, meeting_count=found.clocks.meeting_count)
+        yield statement(f"clocks_by_{found.clocks.method}", **values, meeting_count=found.clocks.meeting_count)
 
 
 def _missing(run: Run) -> Iterator[Statement]:
     sizes = {m.world_size for m in run.manifests.values()} | {trace.info.world_size for trace in run.traces}
     size = max(sizes, default=1)
     if len(sizes) > 1:
-        yield _warn("world_sizes", sizes=", ".join(map(str, sorted(sizes))))
+        yield statement("world_sizes", "warning", sizes=", ".join(map(str, sorted(sizes))))
     absent = sorted(set(range(size)) - set(run.ranks))
     if absent:
         named = ", ".join(map(str, absent[:10])) + (", ..." if len(absent) > 10 else "")
-        yield _warn("missing", ranks=named, rank_count=len(run.ranks), world_count=size)
+        yield statement("missing", "warning", ranks=named, rank_count=len(run.ranks), world_count=size)
 
 
 def _died(run: Run) -> Iterator[Statement]:
     for rank, manifest in sorted(run.manifests.items()):
         if manifest.ended_ns is None and manifest.step_count:
-            yield _warn("died", rank=rank, last=manifest.step_count - 1)
+            yield statement("died", "warning", rank=rank, last=manifest.step_count - 1)
         elif manifest.ended_ns is None:
-            yield _warn("died_early", rank=rank)
+            yield statement("died_early", "warning", rank=rank)
 
 
 def _different_steps(matrix: StepMatrix) -> Iterator[Statement]:
@@ -205,17 +204,4 @@ def _different_steps(matrix: StepMatrix) -> Iterator[Statement]:
     present = np.isfinite(matrix.times["wall_ns"])
     common = int(present.all(axis=1).sum())
     if common < len(matrix.steps):
-        yield _warn("different_steps", common_count=common, step_count=len(matrix.steps))
-
-
-def _say(code: str, **values: Value) -> Statement:
-    return Statement(code=code, values=values)
-
-
-def _warn(code: str, **values: Value) -> Statement:
-    return Statement(code=code, level="warning", values=values)
-
-
-def _worded(statements: Iterator[Statement] | Sequence[Statement]) -> Iterator[Statement]:
-    for statement in statements:
-        yield statement.model_copy(update={"text": told("ranks", statement)})
+        yield statement("different_steps", "warning", common_count=common, step_count=len(matrix.steps))

@@ -62,9 +62,9 @@ def _rank_table(path: str, engine: Engine) -> RankTable:
 
 
 def _words(table: RankTable, language: str) -> tuple[str, ...]:
-    from unified_profiler.presentation.texts import told
+    from unified_profiler.presentation.texts import render_statement
 
-    return tuple(told("ranks", statement, language=language) for statement in (*table.verdict, *table.notices))
+    return tuple(render_statement("ranks", each, language=language) for each in (*table.verdict, *table.notices))
 
 
 def _as_json(table: RankTable) -> dict[str, Any]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 from unified_profiler.comparison.pieces import COMPILED
 from unified_profiler.comparison.records import DiffRecord, DiffRow, Side
-from unified_profiler.model.statements import Statement, Value
-from unified_profiler.presentation.texts import told
+from unified_profiler.model.statements import Statement, statement
 
 FEWEST_STEPS = 3
 _OVERLAPPING = 1.1
@@ -26,18 +24,18 @@ def notices_of(diff: DiffRecord) -> tuple[Statement, ...]:
     found = [*_steps(diff), *_frameworks(diff), *_machines(diff)]
     for name, side in (("baseline", diff.baseline), ("candidate", diff.candidate)):
         found += [*_names(diff, name, side), *_times(diff, name, side)]
-    return tuple(statement.model_copy(update={"text": told("diff", statement)}) for statement in found)
+    return tuple(statement.with_text("diff") for statement in found)
 
 
 def _steps(diff: DiffRecord) -> Iterator[Statement]:
     fewest = min(diff.baseline.step_count, diff.candidate.step_count)
     if fewest == 0:
-        yield _say("no_steps", "warning")
+        yield statement("no_steps", "warning")
     elif fewest < FEWEST_STEPS:
-        yield _say("few_steps", "warning", step_count=fewest)
+        yield statement("few_steps", "warning", step_count=fewest)
     if diff.baseline.ranks != diff.candidate.ranks:
         counts = {"baseline_count": len(diff.baseline.ranks), "candidate_count": len(diff.candidate.ranks)}
-        yield _say("different_ranks", "warning", **counts)
+        yield statement("different_ranks", "warning", **counts)
 
 
 def _frameworks(diff: DiffRecord) -> Iterator[Statement]:
@@ -45,40 +43,40 @@ def _frameworks(diff: DiffRecord) -> Iterator[Statement]:
         return
     unnamed = max(diff.baseline.unnamed_share, diff.candidate.unnamed_share)
     if diff.by == "op":
-        yield _say("by_kernel", "warning")
+        yield statement("by_kernel", "warning")
     elif diff.by == "origin" and unnamed > _HALF:
-        yield _say("without_origins", "warning", unnamed_share=unnamed)
+        yield statement("without_origins", "warning", unnamed_share=unnamed)
     elif diff.by in {"name", "module"}:
-        yield _say("names_differ", "warning", by=diff.by)
+        yield statement("names_differ", "warning", by=diff.by)
 
 
 def _machines(diff: DiffRecord) -> Iterator[Statement]:
     if bool(diff.baseline.device_ns) != bool(diff.candidate.device_ns) and diff.time == "host":
-        yield _say("one_device", "warning", side="baseline" if diff.baseline.device_ns else "candidate")
+        yield statement("one_device", "warning", side="baseline" if diff.baseline.device_ns else "candidate")
     threads = {"baseline_count": diff.baseline.thread_count, "candidate_count": diff.candidate.thread_count}
     if diff.time == "host" and diff.baseline.thread_count != diff.candidate.thread_count:
-        yield _say("different_threads", "info", **threads)
+        yield statement("different_threads", "info", **threads)
     if diff.drift_ratio is not None and abs(diff.drift_ratio - 1) > diff.threshold:
-        yield _say("drift", "info", drift_ratio=diff.drift_ratio)
+        yield statement("drift", "info", drift_ratio=diff.drift_ratio)
 
 
 def _names(diff: DiffRecord, name: str, side: Side) -> Iterator[Statement]:
     if diff.by in {"origin", "op"} and _MUCH < side.unnamed_share <= _HALF:
-        yield _say("unnamed_part", "info", side=name, unnamed_share=side.unnamed_share)
+        yield statement("unnamed_part", "info", side=name, unnamed_share=side.unnamed_share)
     compiled = sum(_time_of(row, name) for row in _leaves(diff.rows) if row.name == COMPILED) / max(side.total_ns, 1)
     if compiled > _ONE_PERCENT:
-        yield _say("compiled", "warning", side=name, compiled_share=compiled)
+        yield statement("compiled", "warning", side=name, compiled_share=compiled)
 
 
 def _times(diff: DiffRecord, name: str, side: Side) -> Iterator[Statement]:
     measured = getattr(diff.total, name)
     if diff.time == "host" and side.step_ns and measured.time_ns > _OVERLAPPING * side.step_ns:
         busy = {"busy_ratio": measured.time_ns / side.step_ns, "thread_count": side.thread_count}
-        yield _say("overlap", "warning", side=name, **busy)
+        yield statement("overlap", "warning", side=name, **busy)
     if side.overhead_ratio is not None and side.overhead_ratio > _COSTLY:
-        yield _say("overhead", "info", side=name, overhead_ratio=side.overhead_ratio)
+        yield statement("overhead", "info", side=name, overhead_ratio=side.overhead_ratio)
     if side.outside_steps_ns > _MUCH * max(side.total_ns, 1):
-        yield _say("outside_steps", "info", side=name, outside_ns=side.outside_steps_ns)
+        yield statement("outside_steps", "info", side=name, outside_ns=side.outside_steps_ns)
 
 
 def _leaves(rows: tuple[DiffRow, ...]) -> Iterator[DiffRow]:
@@ -90,7 +88,3 @@ def _leaves(rows: tuple[DiffRow, ...]) -> Iterator[DiffRow]:
 def _time_of(row: DiffRow, side: str) -> int:
     measured = getattr(row, side)
     return 0 if measured is None else int(measured.total_ns)
-
-
-def _say(code: str, level: Literal["error", "warning", "info"], **values: Value) -> Statement:
-    return Statement(code=code, level=level, values=values)

@@ -13,7 +13,7 @@ from unified_profiler.comparison.records import DiffRecord, DiffRow, Measured, S
 from unified_profiler.comparison.text import SIDES, SideName, label, shown_ratio, verdicts
 from unified_profiler.model.statements import Value
 from unified_profiler.presentation.tables import format_time
-from unified_profiler.presentation.texts import say, show, texts, told
+from unified_profiler.presentation.texts import format_value, render_statement, render_text, texts
 from unified_profiler.report.page import asset
 
 _CONTRIBUTIONS = 3
@@ -36,7 +36,7 @@ def page(diff: DiffRecord, *, language: str = "en") -> str:
         title=f"{shown_name(diff.baseline.name)} | {shown_name(diff.candidate.name)}",
         sides=[_card(name, getattr(diff, name), diff, language) for name in SIDES],
         verdict=verdicts(diff, language=language),
-        notices=[(notice.level, told("diff", notice, language=language)) for notice in diff.notices],
+        notices=[(notice.level, render_statement("diff", notice, language=language)) for notice in diff.notices],
         contributions=[_contribution(row, language) for row in _largest(diff)],
         grouped=_grouped(diff),
         bars=bars_of(diff.rows, known),
@@ -44,8 +44,8 @@ def page(diff: DiffRecord, *, language: str = "en") -> str:
         with_flops=any(line.has_flops for line in lines),
         with_means=any(line.has_means for line in lines),
         widest_ns=max((abs(line.row.difference_ns) for line in rows), default=0) or 1,
-        left_out=say("ui.diff.left_out", {"left_count": left_count}, language=language) if left_count else "",
-        made_by=say("ui.footer.made_by", {"version": __version__}, language=language),
+        left_out=render_text("ui.diff.left_out", {"left_count": left_count}, language=language) if left_count else "",
+        made_by=render_text("ui.footer.made_by", {"version": __version__}, language=language),
     )
     return text
 
@@ -66,9 +66,9 @@ def _contribution(row: DiffRow, language: str) -> dict[str, str]:
     for side in SIDES:
         measured: Measured | None = getattr(row, side)
         words[f"{side}_calls"] = None if measured is None else _calls(measured.call_count)
-    words["why"] = say(f"ui.diff.why.{_reason(row)}", words, language=language)
+    words["why"] = render_text(f"ui.diff.why.{_reason(row)}", words, language=language)
     words |= {"difference": _signed(row.difference_ns), "difference_share": abs(row.difference_share or 0.0)}
-    said = say("ui.diff.contribution", words, language=language)
+    said = render_text("ui.diff.contribution", words, language=language)
     return {"name": name, "said": said}
 
 
@@ -85,24 +85,26 @@ def _reason(row: DiffRow) -> str:
 def _card(name: SideName, side: Side, diff: DiffRecord, language: str) -> dict[str, Any]:
     """Return what is known of a side: the two times that matter, and facts."""
     measured: Measured | None = getattr(diff.total, name)
-    overhead = show("overhead_ratio", side.overhead_ratio)
+    overhead = format_value("overhead_ratio", side.overhead_ratio)
     if side.overhead_ratio is None and side.unrecorded_step_ns is not None:
         overhead = texts(language)["ui.diff.side.overhead_unclear"]
     facts = {
-        "frameworks": ", ".join(show("", f"{key} {version}".strip()) for key, version in side.frameworks.items()),
-        "step_count": show("step_count", side.step_count),
+        "frameworks": ", ".join(
+            format_value("", f"{key} {version}".strip()) for key, version in side.frameworks.items()
+        ),
+        "step_count": format_value("step_count", side.step_count),
         "ranks": ", ".join(map(str, side.ranks)) if len(side.ranks) > 1 else "",
-        "unrecorded_step_ns": show("_ns", side.unrecorded_step_ns),
+        "unrecorded_step_ns": format_value("_ns", side.unrecorded_step_ns),
         "overhead": overhead,
-        "thread_count": show("thread_count", side.thread_count),
-        "unmatched_share": show("_share", side.unmatched_share),
-        "unnamed_share": show("_share", side.unnamed_share),
-        "outside_steps_ns": show("_ns", side.outside_steps_ns),
+        "thread_count": format_value("thread_count", side.thread_count),
+        "unmatched_share": format_value("_share", side.unmatched_share),
+        "unnamed_share": format_value("_share", side.unnamed_share),
+        "outside_steps_ns": format_value("_ns", side.outside_steps_ns),
     }
     return {
         "side": name,
         "name": shown_name(side.name),
-        "step": show("_ns", side.step_ns),
+        "step": format_value("_ns", side.step_ns),
         "measured": measured,
         "facts": {key: value for key, value in facts.items() if value},
     }

@@ -14,7 +14,7 @@ from unified_profiler.engine import Result
 from unified_profiler.model.overhead import FEWEST_STEPS
 from unified_profiler.model.statements import Value
 from unified_profiler.presentation.html import html_paragraphs
-from unified_profiler.presentation.texts import say, show, texts, told
+from unified_profiler.presentation.texts import format_value, render_statement, render_text, texts
 
 SideName = Literal["baseline", "candidate"]
 SIDES: tuple[SideName, SideName] = ("baseline", "candidate")
@@ -87,7 +87,7 @@ def _compared(diff: DiffRecord, language: str) -> str:
     for name in SIDES:
         measured: Measured | None = getattr(diff.total, name)
         words[f"{name}_ns"] = None if measured is None else measured.time_ns
-    sentence = say(f"diff.verdict.{diff.time}", words, language=language)
+    sentence = render_text(f"diff.verdict.{diff.time}", words, language=language)
     if diff.total.differs:
         return sentence
     return sentence + texts(language)["ui.sentence_separator"] + texts(language)["diff.verdict.alike"]
@@ -98,14 +98,14 @@ def _verdict(code: str, times_ns: tuple[float | None, float | None], language: s
     if not before or not after:
         return ""
     words |= {"baseline_ns": before, "candidate_ns": after, "ratio": shown_ratio(after / before)}
-    return say(f"diff.verdict.{code}", words, language=language)
+    return render_text(f"diff.verdict.{code}", words, language=language)
 
 
 def shown_ratio(ratio: float | None) -> str:
     """Return a factor; of small ones two digits, since 0.00 would say nothing."""
     if ratio is not None and 0 < ratio < _SMALL_RATIO:
         return f"{ratio:.2g}\u00d7"
-    return show("_ratio", ratio)
+    return format_value("_ratio", ratio)
 
 
 def headlines(diff: DiffRecord, *, language: str = "en") -> list[str]:
@@ -116,7 +116,7 @@ def headlines(diff: DiffRecord, *, language: str = "en") -> list[str]:
 def remarks(diff: DiffRecord, *, language: str = "en") -> list[str]:
     """Return what to know before trusting the numbers."""
     label = {level: texts(language)[f"summary.{level}"] for level in ("error", "warning", "info")}
-    return [f"{label[notice.level]} {told('diff', notice, language=language)}" for notice in diff.notices]
+    return [f"{label[notice.level]} {render_statement('diff', notice, language=language)}" for notice in diff.notices]
 
 
 def side_line(name: SideName, side: Side, diff: DiffRecord, *, language: str = "en") -> str:
@@ -131,12 +131,12 @@ def side_line(name: SideName, side: Side, diff: DiffRecord, *, language: str = "
         "time_ns": None if measured is None else measured.time_ns,
         "overhead": texts(language)["diff.overhead_unclear"]
         if side.overhead_ratio is None
-        else show("overhead_ratio", side.overhead_ratio),
+        else format_value("overhead_ratio", side.overhead_ratio),
         "thread_count": side.thread_count,
         "unmatched_share": side.unmatched_share,
         "unnamed_share": side.unnamed_share,
     }
-    return say("diff.headline", words, language=language)
+    return render_text("diff.headline", words, language=language)
 
 
 def table_of(diff: DiffRecord, *, parts: int | None = MOST_PARTS, language: str = "en") -> Result:
@@ -156,7 +156,7 @@ def table_of(diff: DiffRecord, *, parts: int | None = MOST_PARTS, language: str 
 
 
 def _footer(diff: DiffRecord, shown: Sequence[str], known: dict[str, str]) -> tuple[str, ...]:
-    threshold = show("_share", diff.threshold)
+    threshold = format_value("_share", diff.threshold)
     lines = [known[f"diff.time.{diff.time}"], known["diff.legend"].format(threshold=threshold)]
     lines += [known["diff.mean"]] if "baseline_mean_ns" in shown else []
     lines += [known["diff.flops"]] if "baseline_gflops" in shown else []

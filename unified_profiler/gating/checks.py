@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.model.run import Run
-from unified_profiler.model.statements import Statement, Value
-from unified_profiler.presentation.texts import told
+from unified_profiler.model.statements import Statement, statement
 from unified_profiler.report.step_times import step_times
 from unified_profiler.report.summary import name_of, span, world_size
 
@@ -74,35 +73,37 @@ def in_turn(baseline: Sequence[Run], candidate: Sequence[Run]) -> bool:
 def notices_of(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Statement, ...]:
     """Return what to know before trusting the verdict."""
     found = [*_between(baseline, candidate), *_deaths(baseline, candidate)]
-    return tuple(each.model_copy(update={"text": told("gate", each)}) for each in found)
+    return tuple(each.with_text("gate") for each in found)
 
 
 def _between(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Statement]:
     before, after = frameworks_of(baseline), frameworks_of(candidate)
     if before.keys() != after.keys():
-        yield _say("other_frameworks", baseline=", ".join(sorted(before)), candidate=", ".join(sorted(after)))
+        yield statement(
+            "other_frameworks", "warning", baseline=", ".join(sorted(before)), candidate=", ".join(sorted(after))
+        )
     else:
         yield from _difference("other_versions", _versions, baseline, candidate)
     for code, facts_of in _SURROUNDINGS.items():
         yield from _difference(code, facts_of, baseline, candidate)
     if len({str(_settings(run)) for run in (*baseline, *candidate)}) > 1:
-        yield _say("other_settings")
+        yield statement("other_settings", "warning")
     if len(baseline) + len(candidate) > 2 and not in_turn(baseline, candidate):
-        yield _say("not_in_turn")
+        yield statement("not_in_turn", "warning")
 
 
 def _difference(code: str, facts_of: Facts, baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Statement]:
     """Say what the sides ran with if that differs; what is not known of one side is not compared."""
     before, after = (sorted({fact for run in runs for fact in facts_of(run) if fact}) for runs in (baseline, candidate))
     if before and after and before != after:
-        yield _say(code, baseline=", ".join(before), candidate=", ".join(after))
+        yield statement(code, "warning", baseline=", ".join(before), candidate=", ".join(after))
 
 
 def _deaths(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Statement]:
     for side, runs in (("baseline", baseline), ("candidate", candidate)):
         for run in runs:
             for rank in (rank for rank, manifest in sorted(run.manifests.items()) if manifest.ended_ns is None):
-                yield _say("not_ended", side=side, name=name_of(run), rank=rank)
+                yield statement("not_ended", "warning", side=side, name=name_of(run), rank=rank)
 
 
 def _settings(run: Run) -> list[Any]:
@@ -132,7 +133,3 @@ _SURROUNDINGS: dict[str, Facts] = {
     "other_hosts": _hosts,
 }
 """What changes times besides the program, by the code of the notice."""
-
-
-def _say(code: str, **values: Value) -> Statement:
-    return Statement(code=code, level="warning", values=values)

@@ -16,7 +16,7 @@ from unified_profiler.gating.metrics import Metric
 from unified_profiler.gating.records import Contribution, Judgment, Level, StepSort, Verdict
 from unified_profiler.gating.series import Sample, durations, sample
 from unified_profiler.model.statements import Statement, Value
-from unified_profiler.presentation.texts import shown_amount, told
+from unified_profiler.presentation.texts import shown_amount
 from unified_profiler.presentation.units import format_time
 
 FEWEST_STEPS = 20
@@ -187,7 +187,7 @@ def _judgment(
     return Judgment(
         metric=case.metric.name,
         verdict=verdict,
-        reason=reason.model_copy(update={"text": told("gate", reason)}),
+        reason=reason.with_text("gate"),
         unit=case.metric.unit,
         steps=case.steps,
         baseline=before,

@@ -8,7 +8,7 @@ from unified_profiler.gating.records import GateRecord, Judgment, Verdict
 from unified_profiler.gating.text import contributions_of, steps_line
 from unified_profiler.model.text import storable
 from unified_profiler.presentation.text import one_line
-from unified_profiler.presentation.texts import told
+from unified_profiler.presentation.texts import render_statement
 
 _SUITE = "unified-profiler gate"
 _OUTCOMES = {Verdict.REGRESSION: "failure", Verdict.CANNOT_TELL: "error"}
@@ -30,19 +30,19 @@ def junit(gate: GateRecord, *, language: str = "en") -> str:
 
 def _add(suite: ET.Element, gate: GateRecord, judgment: Judgment, language: str) -> None:
     case = ET.SubElement(suite, "testcase", {"classname": _SUITE, "name": _legal(judgment.metric), "time": "0"})
-    reason = _legal(told("gate", judgment.reason, language=language))
+    reason = _legal(render_statement("gate", judgment.reason, language=language))
     outcome = _OUTCOMES.get(judgment.verdict)
     if outcome is not None:
         found = ET.SubElement(case, outcome, {"type": judgment.verdict.value, "message": reason})
         found.text = _details(judgment, language)
     said = [reason, steps_line(judgment, language=language)]
-    said += [told("gate", notice, language=language) for notice in gate.notices]
+    said += [render_statement("gate", notice, language=language) for notice in gate.notices]
     ET.SubElement(case, "system-out").text = "\n".join(map(_legal, said))
 
 
 def _details(judgment: Judgment, language: str) -> str:
     if not judgment.contributions:
-        return _legal(told("gate", judgment.reason, language=language))
+        return _legal(render_statement("gate", judgment.reason, language=language))
     return "\n".join(map(_legal, str(contributions_of(judgment, language=language)).splitlines()))
 
 

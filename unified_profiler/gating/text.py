@@ -10,7 +10,7 @@ from unified_profiler.engine import Result
 from unified_profiler.gating.judgment import shown
 from unified_profiler.gating.records import GateRecord, Judgment, SideOfGate
 from unified_profiler.model.statements import Value
-from unified_profiler.presentation.texts import say, show, texts, told
+from unified_profiler.presentation.texts import format_value, render_statement, render_text, texts
 
 _NOTHING = "\u2013"
 _CONTRIBUTIONS = {
@@ -42,7 +42,7 @@ def headline(gate: GateRecord, *, language: str = "en") -> str:
     """Return the verdict in a line."""
     verdict = texts(language)[f"gate.verdict.{gate.verdict.value}"]
     words: dict[str, Value] = {"verdict": verdict, "count": len(gate.judgments), "limit_share": gate.max_regression}
-    return say("gate.headline", words, language=language)
+    return render_text("gate.headline", words, language=language)
 
 
 def sides(gate: GateRecord, *, language: str = "en") -> list[str]:
@@ -53,8 +53,8 @@ def sides(gate: GateRecord, *, language: str = "en") -> list[str]:
 def remarks(gate: GateRecord, *, language: str = "en") -> list[str]:
     """Return the reason of each verdict, and what to know before trusting it."""
     note = texts(language)["summary.warning"]
-    reasons = [told("gate", judgment.reason, language=language) for judgment in gate.judgments]
-    return [*reasons, *(f"{note} {told('gate', notice, language=language)}" for notice in gate.notices)]
+    reasons = [render_statement("gate", judgment.reason, language=language) for judgment in gate.judgments]
+    return [*reasons, *(f"{note} {render_statement('gate', notice, language=language)}" for notice in gate.notices)]
 
 
 def table_of(gate: GateRecord, *, language: str = "en") -> Result:
@@ -68,7 +68,7 @@ def table_of(gate: GateRecord, *, language: str = "en") -> Result:
 
 def contributions_title(judgment: Judgment, *, language: str = "en") -> str:
     """Return what stands above the table of what makes up a regression."""
-    return say("gate.contributions", {"metric": judgment.metric}, language=language)
+    return render_text("gate.contributions", {"metric": judgment.metric}, language=language)
 
 
 def contributions_of(judgment: Judgment, *, language: str = "en") -> Result:
@@ -79,7 +79,7 @@ def contributions_of(judgment: Judgment, *, language: str = "en") -> Result:
             "name": each.name,
             "kind": known[f"gate.kind.{each.kind}"],
             "difference_ns": each.difference_ns,
-            "share": show("_share", each.share),
+            "share": format_value("_share", each.share),
             "baseline": shown(each.baseline_ns, "ns"),
             "candidate": shown(each.candidate_ns, "ns"),
         }
@@ -93,7 +93,7 @@ def contributions_of(judgment: Judgment, *, language: str = "en") -> Result:
 def steps_line(judgment: Judgment, *, language: str = "en") -> str:
     """Return which steps counted."""
     counts = {"baseline_count": judgment.baseline.step_count, "candidate_count": judgment.candidate.step_count}
-    return say(f"gate.steps.{judgment.steps}", counts, language=language)
+    return render_text(f"gate.steps.{judgment.steps}", counts, language=language)
 
 
 def _row(judgment: Judgment, language: str) -> dict[str, str]:
@@ -120,4 +120,4 @@ def _change(ratio: float | None) -> str:
 def _side(name: str, side: SideOfGate, language: str) -> str:
     frameworks = ", ".join(f"{framework} {version}".strip() for framework, version in side.frameworks.items())
     words = {"label": texts(language)[f"diff.{name}"], "names": ", ".join(side.names), "frameworks": frameworks}
-    return say("gate.side", words, language=language)
+    return render_text("gate.side", words, language=language)

@@ -19,7 +19,7 @@ LONGEST = 300
 """Names and messages of others are cut to this many characters within a sentence."""
 
 
-class Worded(Protocol):
+class StatementLike(Protocol):
     """Anything that names a sentence and has the values in it."""
 
     @property
@@ -40,18 +40,18 @@ def texts(language: str) -> dict[str, str]:
     return {key: text for file in files for key, text in packaged_toml("unified_profiler.presentation", file).items()}
 
 
-def say(key: str, values: Mapping[str, Value], *, language: str = "en") -> str:
+def render_text(key: str, values: Mapping[str, Value], *, language: str = "en") -> str:
     """Return a sentence with its values in it."""
-    shown = {name: show(name, value, language=language) for name, value in values.items()}
+    shown = {name: format_value(name, value, language=language) for name, value in values.items()}
     return texts(language)[key].format_map(shown)
 
 
-def told(kind: str, statement: Worded, *, language: str = "en") -> str:
+def render_statement(kind: str, statement: StatementLike, *, language: str = "en") -> str:
     """Return the words of a notice or a finding."""
-    return say(f"{kind}.{statement.code}", statement.values, language=language)
+    return render_text(f"{kind}.{statement.code}", statement.values, language=language)
 
 
-def show(name: str, value: Value, *, language: str = "en") -> str:
+def format_value(name: str, value: Value, *, language: str = "en") -> str:
     """Return a value as people read it; what it is follows from the end of its name."""
     if value is None:
         return "\u2013"  # a dash

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unified_profiler.analysis import Result
-from unified_profiler.model.statements import Statement, Value
-from unified_profiler.presentation.texts import told
+from unified_profiler.model.statements import Statement, Value, statement
 from unified_profiler.report.records import Summary
 
 SLOW = 1.5
@@ -26,7 +25,7 @@ def findings(summary: Summary, operators: Result) -> tuple[Statement, ...]:
     largest = _usual_step(summary) if usual else [*_category(summary), *_operator(operators)]
     found = [*_step(summary), *_parts(summary), *largest]
     found += [*_slow_step(summary), *_memory(summary)]
-    return tuple(statement.model_copy(update={"text": told("finding", statement)}) for statement in found)
+    return tuple(statement.with_text("finding") for statement in found)
 
 
 def _step(summary: Summary) -> Iterator[Statement]:
@@ -35,13 +34,13 @@ def _step(summary: Summary) -> Iterator[Statement]:
         return
     values: dict[str, Value] = {"recorded_step_ns": steps.recorded_step_ns, "recorded_count": steps.recorded_count}
     if steps.unrecorded_step_ns is None:
-        yield _say("step", **values)
+        yield statement("step", **values)
         return
     values |= {"unrecorded_step_ns": steps.unrecorded_step_ns, "unrecorded_count": steps.unrecorded_count}
     if steps.overhead_unclear is None:
-        yield _say("step_overhead", **values, overhead_ratio=steps.overhead_ratio)
+        yield statement("step_overhead", **values, overhead_ratio=steps.overhead_ratio)
     else:
-        yield _say(_UNCLEAR[steps.overhead_unclear], **values)
+        yield statement(_UNCLEAR[steps.overhead_unclear], **values)
 
 
 def _parts(summary: Summary) -> Iterator[Statement]:
@@ -53,12 +52,12 @@ def _parts(summary: Summary) -> Iterator[Statement]:
         "uncovered_share": parts.uncovered_ns / parts.wall_ns,
     }
     if not parts.collective_ns and not parts.copy_ns:
-        yield _say("parts", **shares)
+        yield statement("parts", **shares)
     else:
         moved = {"collective_share": parts.collective_ns / parts.wall_ns, "copy_share": parts.copy_ns / parts.wall_ns}
-        yield _say("parts_moved", **shares, **moved)
+        yield statement("parts_moved", **shares, **moved)
     if parts.compile_ns:
-        yield _say("compile", compile_share=parts.compile_ns / parts.wall_ns)
+        yield statement("compile", compile_share=parts.compile_ns / parts.wall_ns)
 
 
 def _category(summary: Summary) -> Iterator[Statement]:
@@ -69,7 +68,7 @@ def _category(summary: Summary) -> Iterator[Statement]:
     named = [row for row in rows if row["category"] != "other" and row[f"{measure}_ns"]]
     if named:
         code = "category_device" if on_device else "category"
-        yield _say(code, category=named[0]["category"], self_share=named[0][f"{measure}_share"])
+        yield statement(code, category=named[0]["category"], self_share=named[0][f"{measure}_share"])
 
 
 def _operator(operators: Result) -> Iterator[Statement]:
@@ -82,7 +81,7 @@ def _operator(operators: Result) -> Iterator[Statement]:
     else:
         row = operators.rows[0]
         code, share = "operator", row.self_cpu_share
-    yield _say(code, name=row.name, self_share=share, call_count=row.call_count)
+    yield statement(code, name=row.name, self_share=share, call_count=row.call_count)
 
 
 def _usual_step(summary: Summary) -> Iterator[Statement]:
@@ -91,22 +90,20 @@ def _usual_step(summary: Summary) -> Iterator[Statement]:
     named = [row for row in summary.categories if row["category"] != "other" and row["step_self_cpu_ns"]]
     if named:
         share = named[0]["step_self_cpu_ns"] / total
-        yield _say("category_usual", category=named[0]["category"], self_share=share)
+        yield statement("category_usual", category=named[0]["category"], self_share=share)
     if summary.operators and (spent := summary.operators[0]["step_self_cpu_ns"]):
-        yield _say("operator_usual", name=summary.operators[0]["name"], step_self_ns=spent, self_share=spent / total)
+        yield statement(
+            "operator_usual", name=summary.operators[0]["name"], step_self_ns=spent, self_share=spent / total
+        )
 
 
 def _slow_step(summary: Summary) -> Iterator[Statement]:
     steps = summary.steps
     if steps.recorded_step_ns and steps.slowest_ns and steps.slowest_ns >= SLOW * steps.recorded_step_ns:
-        yield _say("slow_step", slowest_ns=steps.slowest_ns, slow_ratio=steps.slowest_ns / steps.recorded_step_ns)
+        yield statement("slow_step", slowest_ns=steps.slowest_ns, slow_ratio=steps.slowest_ns / steps.recorded_step_ns)
 
 
 def _memory(summary: Summary) -> Iterator[Statement]:
     peaks = [counter.maximum for counter in summary.hardware if counter.name == "process memory bytes"]
     if peaks:
-        yield _say("memory", peak_bytes=max(peaks))
-
-
-def _say(code: str, **values: Value) -> Statement:
-    return Statement(code=code, values=values)
+        yield statement("memory", peak_bytes=max(peaks))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Literal
 
 from unified_profiler.model.run import Run
-from unified_profiler.model.statements import Statement, Value
-from unified_profiler.presentation.texts import told
+from unified_profiler.model.statements import Statement, Value, statement
 from unified_profiler.report.counters import Counter
 from unified_profiler.report.records import Summary
 from unified_profiler.report.starvation import MUCH_STOLEN, starved_ranks
@@ -24,7 +22,7 @@ def notices(run: Run, summary: Summary, curves: Sequence[Counter]) -> tuple[Stat
     found = [*_starved(run, summary, curves), *_nothing(run, summary), *_killed(summary), *_missing_ranks(summary)]
     found += [*_failures(run), *_incomplete(run), *_without_steps(run, summary), *_dominated(summary)]
     found += [*_taken_files(run), *_hints(run)]
-    return tuple(statement.model_copy(update={"text": told("notice", statement)}) for statement in found)
+    return tuple(statement.with_text("notice") for statement in found)
 
 
 def _starved(run: Run, summary: Summary, curves: Sequence[Counter]) -> Iterator[Statement]:
@@ -32,57 +30,59 @@ def _starved(run: Run, summary: Summary, curves: Sequence[Counter]) -> Iterator[
         cores: dict[str, Value] = {"got_share": starved.got_cores, "wanted_share": starved.wanted_cores}
         machine: dict[str, Value] = {"busy_share": starved.busy_share, "stolen_share": starved.stolen_share}
         code = "starved_by_hypervisor" if (starved.stolen_share or 0.0) >= MUCH_STOLEN else "starved"
-        yield _say(code, "warning", rank=starved.rank, **cores, **machine)
+        yield statement(code, "warning", rank=starved.rank, **cores, **machine)
 
 
 def _dominated(summary: Summary) -> Iterator[Statement]:
     if (longest := summary.dominating_step) is not None:
-        yield _say("dominating_step", "warning", rank=longest.rank, step=longest.step, step_share=longest.share)
+        yield statement("dominating_step", "warning", rank=longest.rank, step=longest.step, step_share=longest.share)
 
 
 def _nothing(run: Run, summary: Summary) -> Iterator[Statement]:
     if not run.traces:
-        yield _say("empty_run", "error", step_count=summary.steps.count)
+        yield statement("empty_run", "error", step_count=summary.steps.count)
     elif not summary.event_count:
-        yield _say("no_events", "error")
+        yield statement("no_events", "error")
     elif not summary.operators:
-        yield _say("no_operators", "info")
+        yield statement("no_operators", "info")
 
 
 def _killed(summary: Summary) -> Iterator[Statement]:
     for rank in summary.ranks:
         if not rank.ended:
-            yield _say("killed", "warning", rank=rank.rank, step_count=rank.step_count, cycle_count=rank.cycle_count)
+            yield statement(
+                "killed", "warning", rank=rank.rank, step_count=rank.step_count, cycle_count=rank.cycle_count
+            )
 
 
 def _missing_ranks(summary: Summary) -> Iterator[Statement]:
     """A file of one rank alone is a choice, not a loss: only runs in which several met miss the others."""
     present = len(summary.ranks)
     if 1 < present < summary.world_size:
-        yield _say("missing_ranks", "warning", rank_count=present, world_count=summary.world_size)
+        yield statement("missing_ranks", "warning", rank_count=present, world_count=summary.world_size)
 
 
 def _failures(run: Run) -> Iterator[Statement]:
     failures = [(rank, failure) for rank, manifest in run.manifests.items() for failure in manifest.failures]
     for rank, failure in failures[:MOST_FAILURES]:
-        say = partial(_say, rank=rank, source=failure.source, action=failure.action, error=failure.error)
+        failed = partial(statement, rank=rank, source=failure.source, action=failure.action, error=failure.error)
         if failure.count == 1:
-            yield say("failure", "error")
+            yield failed("failure", "error")
         else:
-            yield say("repeated_failure", "error", times_count=failure.count)
+            yield failed("repeated_failure", "error", times_count=failure.count)
     if len(failures) > MOST_FAILURES:
-        yield _say("more_failures", "error", more_count=len(failures) - MOST_FAILURES)
+        yield statement("more_failures", "error", more_count=len(failures) - MOST_FAILURES)
 
 
 def _incomplete(run: Run) -> Iterator[Statement]:
     for trace in run.traces:
         if not trace.info.complete:
-            yield _say("incomplete", "warning", rank=trace.info.rank, cycle=trace.info.cycle)
+            yield statement("incomplete", "warning", rank=trace.info.rank, cycle=trace.info.cycle)
 
 
 def _without_steps(run: Run, summary: Summary) -> Iterator[Statement]:
     if run.traces and not summary.steps.recorded_count:
-        yield _say("no_steps", "info")
+        yield statement("no_steps", "info")
 
 
 def _taken_files(run: Run) -> Iterator[Statement]:
@@ -94,15 +94,11 @@ def _taken_files(run: Run) -> Iterator[Statement]:
                 code = "taken_newest_files" if others else "taken_files"
                 named = ", ".join(files[:MOST_FILES]) + (", ..." if len(files) > MOST_FILES else "")
                 counts = {"file_count": len(files), "other_count": len(others)}
-                yield _say(code, "info", source=trace.info.source, files=named, **counts)
+                yield statement(code, "info", source=trace.info.source, files=named, **counts)
 
 
 def _hints(run: Run) -> Iterator[Statement]:
     said = [hint for manifest in run.manifests.values() for hint in manifest.hints]
     said += [hint for trace in run.traces for hint in trace.info.hints]
     for hint in dict.fromkeys(said):
-        yield _say("hint", "info", hint=hint)
-
-
-def _say(code: str, level: Literal["error", "warning", "info"], **values: Value) -> Statement:
-    return Statement(code=code, level=level, values=values)
+        yield statement("hint", "info", hint=hint)

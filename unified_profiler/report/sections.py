@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from unified_profiler.model.records import Record
-from unified_profiler.presentation.texts import say, show, shown_amount, texts, told
+from unified_profiler.presentation.texts import format_value, render_statement, render_text, shown_amount, texts
 from unified_profiler.report.records import CounterSummary, Summary
 
 MOST_ROWS = 20
@@ -67,7 +67,7 @@ class Sections:
         facts = {
             "command": " ".join(summary.command),
             "began": _date(summary.started_ns),
-            "duration": show("_ns", summary.duration_ns) if summary.duration_ns else "",
+            "duration": format_value("_ns", summary.duration_ns) if summary.duration_ns else "",
             "frameworks": ", ".join(f"{name} {version}".strip() for name, version in summary.frameworks.items()),
             "hosts": ", ".join(hosts),
             "ranks": f"{len(summary.ranks)}" if len(summary.ranks) > 1 else "",
@@ -79,13 +79,13 @@ class Sections:
     def notices(self) -> list[Remark]:
         """Return what to know before trusting the numbers."""
         return [
-            Remark(notice.level, self._text(notice.level), told("notice", notice, language=self._language))
+            Remark(notice.level, self._text(notice.level), render_statement("notice", notice, language=self._language))
             for notice in self._summary.notices
         ]
 
     def findings(self) -> list[str]:
         """Return where the time went, in sentences, and which ranks are slow."""
-        said = [told("finding", finding, language=self._language) for finding in self._summary.findings]
+        said = [render_statement("finding", finding, language=self._language) for finding in self._summary.findings]
         return [*said, *self._verdict()]
 
     def tables(self) -> Iterator[Section]:
@@ -108,9 +108,9 @@ class Sections:
         for statement in self._summary.ranks_verdict:
             slow += statement.level == "warning"
             if slow <= MOST_SLOW:
-                yield told("ranks", statement, language=self._language)
+                yield render_statement("ranks", statement, language=self._language)
         if slow > MOST_SLOW:
-            yield say("summary.more_slow", {"more_count": slow - MOST_SLOW}, language=self._language)
+            yield render_text("summary.more_slow", {"more_count": slow - MOST_SLOW}, language=self._language)
 
     def _parts(self) -> list[dict[str, Any]]:
         parts = self._summary.step_parts
@@ -133,7 +133,7 @@ class Sections:
         yield Section(
             title=self._text(f"section.{name}"),
             headings=tuple(self._text(f"column.{column}") for column in columns),
-            rows=tuple(tuple(show(c, row[c], language=self._language) for c in columns) for row in shown),
+            rows=tuple(tuple(format_value(c, row[c], language=self._language) for c in columns) for row in shown),
             right_aligned=tuple(column not in _WORDS for column in columns),
             more=self._text("more_rows").format(more=more) if more else None,
         )

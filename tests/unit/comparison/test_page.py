@@ -14,7 +14,7 @@ from unified_profiler.comparison.page import page
 from unified_profiler.comparison.records import DiffRow, Measured
 from unified_profiler.comparison.text import label
 from unified_profiler.presentation.tables import format_time
-from unified_profiler.presentation.texts import LANGUAGES, texts, told
+from unified_profiler.presentation.texts import LANGUAGES, render_statement, texts
 
 StepsOf = Callable[..., up.Trace]
 
@@ -163,7 +163,7 @@ def test_a_difference_within_the_noise_is_not_called_one(steps_of: StepsOf) -> N
 def test_notices_come_with_their_level(steps_of: StepsOf, language: str) -> None:
     found = up.diff(*(steps_of([("conv", took, CONV)], steps=2) for took in (100, 300)))
     assert [notice.code for notice in found.notices] == ["few_steps"]
-    said = told("diff", found.notices[0], language=language)
+    said = render_statement("diff", found.notices[0], language=language)
     level = texts(language)["ui.level.warning"]
     assert f'<strong class="level">{level}</strong><span>{said}</span>' in page(found, language=language)
 

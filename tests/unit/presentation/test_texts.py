@@ -7,7 +7,7 @@ import pytest
 
 from unified_profiler.analysis.categories import categories
 from unified_profiler.model.statements import Statement
-from unified_profiler.presentation.texts import LANGUAGES, say, show, texts, told
+from unified_profiler.presentation.texts import LANGUAGES, format_value, render_statement, render_text, texts
 from unified_profiler.report.spans import sorts
 
 
@@ -51,18 +51,18 @@ def test_every_category_has_a_name(language: str) -> None:
     ],
 )
 def test_how_a_value_is_shown_follows_from_its_name(name: str, value: float | str | None, shown: str) -> None:
-    assert show(name, value) == shown
+    assert format_value(name, value) == shown
 
 
 def test_values_of_others_are_cut() -> None:
-    assert len(say("notice.hint", {"hint": "x" * 10_000})) == 300
+    assert len(render_text("notice.hint", {"hint": "x" * 10_000})) == 300
 
 
 def test_braces_in_values_mean_nothing() -> None:
-    assert say("notice.hint", {"hint": "{rank} {0}"}) == "{rank} {0}"
+    assert render_text("notice.hint", {"hint": "{rank} {0}"}) == "{rank} {0}"
 
 
 def test_a_statement_speaks_every_language() -> None:
     statement = Statement(code="missing_ranks", values={"rank_count": 2, "world_count": 4})
-    assert told("notice", statement) == "Only 2 of 4 ranks left something in this run."
-    assert "4 个 rank 中只有 2 个" in told("notice", statement, language="zh")
+    assert render_statement("notice", statement) == "Only 2 of 4 ranks left something in this run."
+    assert "4 个 rank 中只有 2 个" in render_statement("notice", statement, language="zh")
