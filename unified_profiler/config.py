@@ -1,7 +1,7 @@
-"""Settings: keyword over environment over pyproject.toml over default.
+"""Settings of a Profiler: keywords override the environment, which overrides pyproject.toml and the defaults.
 
-Switches for code that stays are the exceptions: the level variable, where set, always wins; `start`, which no keyword
-can set, comes next.
+One exception lets users switch off a Profiler without editing code: the variable UNIFIED_PROFILER_LEVEL overrides every
+other source, and so does `start: false` in the environment or in pyproject.toml, which means level 0.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from unified_profiler.errors import ConfigurationError
 from unified_profiler.keywords import did_you_mean
 from unified_profiler.masking import mask_text, mask_values
 from unified_profiler.model.plain import plain
+from unified_profiler.registry import backends
 from unified_profiler.schedule import Schedule
 from unified_profiler.spi import RecordOptions
 from unified_profiler.toml_files import TomlError, parse_toml
@@ -25,32 +26,22 @@ from unified_profiler.toml_files import TomlError, parse_toml
 LEVEL_VARIABLE = "UNIFIED_PROFILER_LEVEL"
 OPTIONS_VARIABLE = "UNIFIED_PROFILER_OPTIONS"
 TABLE = "unified-profiler"
-MINDSPORE_WORDS = {"output_path": "output_dir", "memory": "profile_memory"}
-"""Options that MS_PROFILER_OPTIONS has, too, under another name."""
-MINDSPORE_OPTIONS = frozenset(
-    {
-        "activities", "aic_metrics", "aicore_metrics", "data_process", "data_simplification", "export_type", "hbm_ddr",
-        "hccl", "host_sys", "l2_cache", "mstx", "mstx_domain_exclude", "mstx_domain_include", "parallel_strategy",
-        "pcie", "profiler_level", "sync_enable", "sys_interconnection", "sys_io",
-    }
-)  # fmt: skip
-"""Options that MS_PROFILER_OPTIONS has and that only MindSpore's profiler knows."""
 
 
 class ApiOptions(BaseModel):
-    """Which calls of the frameworks' API are recorded, and what of them."""
+    """Options of API tracing: which calls are recorded, and how."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     inside: bool = False
-    """Whether calls that the frameworks make themselves are recorded, too, or only those of user code."""
+    """Record calls that the frameworks make internally too, not only calls from user code."""
     include: tuple[str, ...] = ()
-    """Patterns of names, such as `torch.nn.functional.*`; nothing stands for all."""
+    """Name patterns such as `torch.nn.functional.*`; empty means all names."""
     exclude: tuple[str, ...] = ()
     arguments: bool = True
-    """Whether to keep a short text of the arguments."""
+    """Store a short description of the arguments."""
     synchronize: bool = False
-    """Whether a call ends only when the work that it queued is done."""
+    """Wait at the end of each call for the device work it queued."""
 
     @field_validator("include", "exclude", mode="before")
     @classmethod
@@ -59,14 +50,14 @@ class ApiOptions(BaseModel):
 
 
 class Settings(BaseModel):
-    """What a Profiler does, apart from its handlers."""
+    """All options of a Profiler except its handlers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     start: bool = True
-    """False switches everything off, as level 0 does."""
+    """False means level 0. The same switch under the name that MindSpore's environment variable uses."""
     level: Literal[0, 1, 2] = 2
-    """0 off, 1 application layer only, 2 with the native profilers."""
+    """0 off, 1 steps, regions and hardware only, 2 native operators too."""
     backend: tuple[str, ...] = ("auto",)
     output_dir: Path | None = None
     schedule: Schedule | None = None
@@ -75,23 +66,23 @@ class Settings(BaseModel):
     with_stack: bool = False
     with_flops: bool = False
     with_modules: bool = False
-    """Whether calls of modules are recorded, so that operators carry the path of theirs."""
+    """Record calls of modules, and the module path of each operator."""
     api: ApiOptions | None = None
-    """Whether calls of the frameworks' API are recorded, and how."""
+    """None records no API calls."""
     operators: bool = True
-    """False leaves the native profilers off; what the facade records itself remains."""
+    """False leaves the native profilers off at level 2: steps, regions, API calls and modules are still recorded."""
     hardware_hz: float = Field(default=10.0, ge=0, le=1000, allow_inf_nan=False)
-    """How often a second CPU, memory, traffic and GPUs are read while recording; 0 for never."""
+    """Hardware samples per second while recording; 0 for none."""
     keep_native: bool = False
     max_events: int | None = Field(default=None, ge=0)
-    """How many operators, kernels and calls a trace may hold; 0, and None where nobody asked, for any number."""
+    """Maximum number of operators, kernels and calls in a trace. 0 means no limit, None not set."""
     record_command: bool = True
-    """Whether the command line is written into the run, with the secrets in it masked."""
+    """Store the command line, with secrets masked."""
     deliver: Literal["immediate", "deferred"] = "immediate"
-    """Whether a trace is made at the end of its cycle, or of all cycles at the end of the run."""
+    """Make each trace at the end of its cycle, or all traces at the end of the run."""
     strict: bool = False
     native_options: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """By the name of the backend."""
+    """Options for the native profilers, by backend name."""
 
     @field_validator("backend", mode="before")
     @classmethod
@@ -104,14 +95,14 @@ class Settings(BaseModel):
         return {True: {}, False: None}[value] if isinstance(value, bool) else value
 
     def recorded(self) -> dict[str, Any]:
-        """Return the settings as plain data with secrets masked, as they are written into a run."""
-        native = {"native_options": self.native_options}  # of any kind: pydantic may not be able to dump them
+        """Return the settings as plain data with secrets masked, for the manifest of a run."""
+        native = {"native_options": self.native_options}  # values of any type, which pydantic may not be able to dump
         values: dict[str, Any] = mask_values(plain(self.model_dump(exclude=set(native)) | native))
         return values
 
     @property
     def record_options(self) -> RecordOptions:
-        """What recorders need to know of these settings."""
+        """The settings that recorders need."""
         return RecordOptions(
             record_shapes=self.record_shapes,
             profile_memory=self.profile_memory,
@@ -124,23 +115,23 @@ class Settings(BaseModel):
 
 
 _PARTS: dict[str, Collection[str]] = {"api": ApiOptions.model_fields, "schedule": Schedule.__dataclass_fields__}
-"""Options that have options of their own."""
+"""Options with nested options."""
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
-"""What pydantic calls names that do not exist."""
+"""Pydantic's error types for unknown names."""
 
 
 def resolve(
     given: Mapping[str, Any], *, environ: Mapping[str, str] = os.environ, directory: Path | None = None
 ) -> Settings:
-    """Merge what was given in code with environment and pyproject.toml.
+    """Merge keywords with the environment and pyproject.toml.
 
     Args:
-        given: Keywords; None stands for "not given".
+        given: Keywords; None means not given.
         environ: The environment.
-        directory: Where the search for a pyproject.toml starts; the working directory by default.
+        directory: Directory in which the search for pyproject.toml starts; the working directory by default.
 
     Raises:
-        ConfigurationError: A value is wrong; the message says where it comes from.
+        ConfigurationError: A value is wrong; the message names its source.
     """
     level = _level(environ)
     if level == 0:
@@ -150,7 +141,7 @@ def resolve(
     settings = _merged(settings, ("Profiler(...)", {key: value for key, value in given.items() if value is not None}))
     resolved = _validated("Profiler(...)", settings)
     if resolved.keep_native and resolved.output_dir is None:
-        msg = "`keep_native` needs `output_dir`: there is no place to keep the native files in."
+        msg = "`keep_native` needs `output_dir`: without it there is no directory for the native files."
         raise ConfigurationError(msg)
     if level is None:
         level = resolved.level if resolved.start else 0
@@ -173,7 +164,8 @@ def _validated(where: str, values: dict[str, Any]) -> Settings:
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
-        first = min(error.errors(), key=lambda each: each["type"] not in _UNKNOWN)  # a misspelt one may be missing, too
+        # A misspelled name is reported twice: as unknown, and its right name as missing.
+        first = min(error.errors(), key=lambda each: each["type"] not in _UNKNOWN)
         name = ".".join(str(part) for part in first["loc"][:2])
         hint = did_you_mean(first["loc"][-1], _PARTS.get(str(first["loc"][0]), ())) if first["type"] in _UNKNOWN else ""
         msg = f"{where}: option {name!r} is wrong. {first['msg']}; found {mask_text(repr(first['input']))}.{hint}"
@@ -197,40 +189,43 @@ def _from_options(environ: Mapping[str, str]) -> dict[str, Any]:
     try:
         values = json.loads(text)
     except json.JSONDecodeError as error:
-        found = mask_text(repr(text))
-        msg = f"{OPTIONS_VARIABLE} must be a JSON object such as '{{\"record_shapes\": true}}'; found {found}: {error}"
+        value = mask_text(repr(text))
+        msg = f"{OPTIONS_VARIABLE} must be a JSON object such as '{{\"record_shapes\": true}}'; found {value}: {error}"
         raise ConfigurationError(msg) from error
     if not isinstance(values, dict):
         msg = f"{OPTIONS_VARIABLE} must be a JSON object; found {mask_text(repr(text))}."
         raise ConfigurationError(msg)
-    return _from_mindspore_words(values)
+    return values if values.keys() <= Settings.model_fields.keys() else _translated(values)
 
 
-def _from_mindspore_words(values: dict[str, Any]) -> dict[str, Any]:
-    """Put options in the words of MS_PROFILER_OPTIONS where they belong here."""
-    own = {name: value for name, value in values.items() if name not in MINDSPORE_WORDS.keys() | MINDSPORE_OPTIONS}
-    translated = {MINDSPORE_WORDS[name]: value for name, value in values.items() if name in MINDSPORE_WORDS}
-    native = {name: value for name, value in values.items() if name in MINDSPORE_OPTIONS}
-    if native:
-        translated["native_options"] = {"mindspore": native}
-    for name in translated.keys() & own.keys():
-        msg = f"{OPTIONS_VARIABLE} sets {name!r} twice, once in the words of MS_PROFILER_OPTIONS. Keep one of the two."
-        raise ConfigurationError(msg)
-    return own | translated
+def _translated(values: dict[str, Any]) -> dict[str, Any]:
+    """Replace the option names of the frameworks' own environment variables with the names used here."""
+    for name, backend in backends().items():
+        names = backend.abilities.environment_options
+        translated = {names.aliases[key]: values[key] for key in values.keys() & names.aliases.keys()}
+        native = {key: values[key] for key in values.keys() & names.native}
+        if native:
+            translated["native_options"] = {name: native}
+        values = {key: value for key, value in values.items() if key not in names.aliases.keys() | names.native}
+        for key in translated.keys() & values.keys():
+            msg = f"{OPTIONS_VARIABLE} sets {key!r} twice, once in the words of {names.variable}. Remove one of them."
+            raise ConfigurationError(msg)
+        values |= translated
+    return values
 
 
 def _from_file(directory: Path) -> tuple[str, dict[str, Any]]:
     for folder in (directory, *directory.parents):
         file = folder / "pyproject.toml"
-        if _is_there(file):
+        if _exists(file):
             return f"{file} [tool.{TABLE}]", _table(file)
     return "pyproject.toml", {}
 
 
-def _is_there(file: Path) -> bool:
+def _exists(file: Path) -> bool:
     try:
         return file.is_file()
-    except OSError:  # in a directory that may not be entered
+    except OSError:  # no permission to enter the directory
         return False
 
 

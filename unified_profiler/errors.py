@@ -1,21 +1,21 @@
-"""Every exception this package raises on purpose, and nothing else.
+"""The exceptions that this package raises on purpose.
 
 UnifiedProfilerError
 ├── ConfigurationError            an option, a variable or a settings file is wrong
 │   ├── ArgumentError             a call with a keyword that does not exist, or a value of the wrong type
-│   ├── ScheduleError             a schedule that cannot be followed
-│   ├── UnknownBackendError       no backend of that name
-│   └── OutputDirectoryError      the run cannot be written there
-├── UsageError                    a call at the wrong moment: step before start, start twice
-├── BackendError                  something about one backend
-│   ├── FrameworkNotInstalledError    its framework is not there
-│   ├── UnsupportedCapabilityError    it cannot record what was asked for
-│   ├── BackendBusyError              the framework's native profiler is taken
+│   ├── ScheduleError             a schedule with impossible values
+│   ├── UnknownBackendError       no backend has that name
+│   └── OutputDirectoryError      the run cannot be written to this directory
+├── UsageError                    a call at the wrong time: step before start, start twice
+├── BackendError                  a backend failed or cannot be used
+│   ├── FrameworkNotInstalledError    its framework is not installed
+│   ├── UnsupportedCapabilityError    it cannot record what an option requests
+│   ├── BackendBusyError              the framework's native profiler is already in use
 │   └── NativeProfilerError           the native profiler failed
-├── TraceFormatError              a file is not what it should be
-│   └── SchemaVersionError        a file of a newer version of this package
+├── TraceFormatError              a file is damaged, empty or of another format
+│   └── SchemaVersionError        a file written by a newer version of this package
 ├── QueryError                    SQL that failed or is not allowed
-├── EngineError                   what is to execute SQL cannot be had, or failed
+├── EngineError                   the SQL engine is missing, unreachable or failed
 └── ExportError                   a trace could not be written
 """
 
@@ -27,15 +27,15 @@ class UnifiedProfilerError(Exception):
 
 
 class ConfigurationError(UnifiedProfilerError, ValueError):
-    """An option, an environment variable or a settings file holds a wrong value."""
+    """An option, an environment variable or a settings file has a wrong value."""
 
 
 class ArgumentError(ConfigurationError, TypeError):
-    """A call with a keyword that does not exist, or with a value of the wrong type: what Python calls a TypeError."""
+    """A call with an unknown keyword or with a value of the wrong type, where Python raises TypeError."""
 
 
 class ScheduleError(ConfigurationError):
-    """A schedule that cannot be followed."""
+    """A schedule with impossible values."""
 
 
 class UnknownBackendError(ConfigurationError):
@@ -47,11 +47,11 @@ class OutputDirectoryError(ConfigurationError):
 
 
 class UsageError(UnifiedProfilerError, RuntimeError):
-    """A call at the wrong moment."""
+    """A call at the wrong time."""
 
 
 class BackendError(UnifiedProfilerError):
-    """Something went wrong in or with one backend."""
+    """A backend failed or cannot be used."""
 
 
 class FrameworkNotInstalledError(BackendError, ImportError):
@@ -59,19 +59,19 @@ class FrameworkNotInstalledError(BackendError, ImportError):
 
 
 class UnsupportedCapabilityError(BackendError):
-    """A backend cannot record what was asked for."""
+    """A backend cannot record what an option requests."""
 
     def __init__(self, backend: str, option: str) -> None:
-        """Say which backend cannot do what which option asks for."""
+        """Name the backend and the option in the message."""
         super().__init__(
-            f"Backend {backend!r} cannot record what `{option}` asks for. Everything else is recorded; "
-            "leave the option out to be rid of this message."
+            f"Backend {backend!r} cannot record what `{option}` requests. Everything else is recorded; "
+            "remove the option to avoid this message."
         )
         self.backend = backend
 
 
 class BackendBusyError(BackendError):
-    """The framework allows one native profiler at a time, and it is taken."""
+    """The framework allows one native profiler at a time, and another one is running."""
 
 
 class NativeProfilerError(BackendError):
@@ -79,7 +79,7 @@ class NativeProfilerError(BackendError):
 
 
 class TraceFormatError(UnifiedProfilerError, ValueError):
-    """A file that was to be read is damaged, empty or of another kind."""
+    """A file is damaged, empty or of another format."""
 
 
 class SchemaVersionError(TraceFormatError):
@@ -87,11 +87,11 @@ class SchemaVersionError(TraceFormatError):
 
 
 class QueryError(UnifiedProfilerError, ValueError):
-    """A query that failed, reaches for what queries may not reach, or exceeds a limit."""
+    """A query failed, accesses something that is not allowed, or exceeds a limit."""
 
 
 class EngineError(UnifiedProfilerError, RuntimeError):
-    """What is to execute queries is not known, not installed, not reachable, or failed."""
+    """The SQL engine is unknown, not installed, not reachable, or failed."""
 
 
 class ExportError(UnifiedProfilerError, OSError):

@@ -1,6 +1,6 @@
-"""Names that do not exist: which one was meant, and public calls that refuse a misspelt keyword.
+"""Rejects unknown keyword arguments of public calls and suggests the nearest name.
 
-Python's own TypeError is neither one of this package's errors nor does it suggest anything.
+Python's own TypeError is not one of this package's errors and suggests nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 
 
 def did_you_mean(name: object, known: Iterable[str], *, at_most: int = 1) -> str:
-    """Return the question after the nearest of the known names, as a sentence to append; empty if none is near."""
+    """Return " Did you mean ...?" with the nearest known names, or an empty string if none is near."""
     import difflib  # only mistakes need it
 
     near = difflib.get_close_matches(str(name), known, n=at_most)
@@ -26,12 +26,12 @@ def did_you_mean(name: object, known: Iterable[str], *, at_most: int = 1) -> str
 
 
 def checked_keywords(call: _Call) -> _Call:
-    """Have a function, or the constructor of a class, refuse keywords that it does not have.
+    """Make a function or a class's constructor raise ArgumentError for unknown keywords.
 
-    The signature stays what it is for people, editors and type checkers.
+    The signature that people, editors and type checkers see does not change.
 
     Raises:
-        ArgumentError: By the call, with the nearest keyword in its message.
+        ArgumentError: When called with an unknown keyword; the message suggests the nearest one.
     """
     if isinstance(call, type):
         call.__init__ = _checked(call.__init__, call.__name__)  # type: ignore[misc]
@@ -54,7 +54,7 @@ def check_keywords(label: str, given: Iterable[str], known: Iterable[str]) -> No
 
 
 def keywords_of(call: Callable[..., Any]) -> list[str]:
-    """Return the names by which arguments can be given to a function or constructor."""
+    """Return the keyword names of a function or constructor."""
     parameters = inspect.signature(call).parameters.values()
     return [parameter.name for parameter in parameters if parameter.kind in _BY_NAME and parameter.name != "self"]
 

@@ -1,8 +1,8 @@
 """Masks secrets in command lines, settings and messages before they are written anywhere.
 
-A secret is known by what it is given as (an option, a variable, a header or a key of that name), by where it stands
-(the password of a url) or by how it looks (the prefixes of the tokens of well-known services). A secret that is known
-by none of these, such as a password as a bare argument, cannot be found: `record_command=False` records no command.
+A secret is recognized by the name of its option, variable, header or key, by its position (the password in a URL) or
+by its form (token prefixes of well-known services). Anything else, such as a password as a bare argument, is not
+recognized; `record_command=False` records no command line at all.
 
 docs/how-to/share-a-run.md lists what is masked.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 MASK = "***"
 _SHORTEST = 6
-"""Characters of a secret that is looked for by itself: anything shorter is part of other words."""
+"""Minimum length of a secret that is replaced wherever it occurs; shorter ones occur inside other words."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
@@ -28,7 +28,7 @@ _SECRET_WORDS = frozenset(
         "credentials", "bearer", "authorization", "jwt", "cookie",
     }
 )  # fmt: skip
-"""A name with one of these is that of a secret, unless its last word says that it is not the secret itself."""
+"""A name that contains one of these denotes a secret, unless its last word is in _ABOUT_SECRETS."""
 _ABOUT_SECRETS = frozenset(
     {
         "arn", "backend", "column", "count", "dir", "directory", "enabled", "env", "expiry", "field", "file", "folder",
@@ -48,9 +48,9 @@ _SECRET_KEYS = frozenset(
         "private", "secret", "service", "session", "shared", "signing", "storage", "subscription", "wandb", "webhook",
     }
 )  # fmt: skip
-"""What a key is called that is a secret, and not one of a table, a dictionary or attention."""
+"""Words before `key` that mark a secret, unlike the key of a table, a dictionary or attention."""
 _SECRET_TOKENS = frozenset({"access", "api", "auth", "bearer", "refresh", "secret"})
-"""What several tokens are called that are secrets."""
+"""Words before `tokens` that mark secrets."""
 _TEXT_TOKENS = frozenset(
     {
         "additional", "audio", "begin", "blank", "bos", "class", "cls", "decoder", "delimiter", "end", "eos", "extra",
@@ -59,21 +59,21 @@ _TEXT_TOKENS = frozenset(
         "suffix", "target", "text", "unk", "video", "vision", "visual", "word",
     }
 )  # fmt: skip
-"""What a token is called that is one of a text."""
+"""Words before `token` that mark a token of text."""
 _PASSES = frozenset(
     {
         "backward", "band", "first", "forward", "high", "low", "max", "min", "multi", "num", "per", "second", "single",
         "two",
     }
 )  # fmt: skip
-"""What a pass is called that is no password."""
+"""Words before `pass` that do not mean a password."""
 _SIGNED = frozenset({"auth", "code", "credential", "key", "pass", "pw", "sid", "sig", "signature", "ticket"})
-"""Parameters of urls that are secrets, besides those with the names of secrets."""
+"""Names of URL parameters that hold secrets, in addition to the names above."""
 
 _NO_SECRET = re.compile(
     r"(?:|[01]|true|false|yes|no|on|off|none|null|bearer|basic|digest|\*+|\$\{?\w+\}?)", re.IGNORECASE
 )
-"""Values that are none, whatever the name says: switches, schemes, variables of a shell, what is masked already."""
+"""Values that are never secrets, whatever their name: switches, schemes, shell variables, masked values."""
 
 _TOKENS = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
@@ -116,11 +116,11 @@ _SUSPICIOUS = re.compile(
     r"|xai-|ghp_|gho_|ghu_|ghs_|ghr_|github_|glpat|gldt|glrt|glcbt|glptt|glft|glimt|glagent|glsoat|akia|asia|abia|acca"
     r"|aiza|ya29|gocspx|xox|xapp|sk_|rk_|pk_|sg\.|dapi|dop_|dckr|hvs\.|npm_|pypi-"
 )
-"""Something of every pattern, in small letters: what lacks all of it, as nearly all texts do, needs no further look."""
+"""A lower-case fragment of every pattern above: a quick test that nearly all texts fail."""
 
 
 def mask_text(text: str) -> str:
-    """Return a text with the secrets in it masked."""
+    """Return a text with its secrets masked."""
     if not _SUSPICIOUS.search(text.lower()):
         return text
     text = _TOKENS.sub(MASK, text)
@@ -132,19 +132,19 @@ def mask_text(text: str) -> str:
 
 
 def mask_message(text: str) -> str:
-    """Return a message with the secrets in it masked, also where it repeats those given to this process."""
+    """Return a message with its secrets masked, including those from this process's command line and environment."""
     for secret in sorted(_given_secrets(), key=len, reverse=True):
         text = text.replace(secret, MASK)
     return mask_text(text)
 
 
 def mask_command(words: Sequence[str]) -> tuple[str, ...]:
-    """Return a command line with the secrets in it masked."""
+    """Return a command line with its secrets masked."""
     return tuple(_masked_words(words))
 
 
 def mask_values(value: Any) -> Any:
-    """Return plain data with what has the name of a secret, and the secrets in texts, masked."""
+    """Return plain data with secrets masked: values of secret names, and secrets within texts."""
     if isinstance(value, dict):
         return {name: _masked_item(name, item) for name, item in value.items()}
     if isinstance(value, list):
@@ -154,9 +154,9 @@ def mask_values(value: Any) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Say whether an option, variable or key of this name holds a secret: `hf-token`, `dbPassword`; not `pad_token`."""
+    """Return whether the value of an option, variable or key is a secret: `hf-token`, `dbPassword`; not `pad_token`."""
     words = [word.lower() for word in _WORD.findall(name) if not word.isdigit()]
-    if not words or (words == ["pwd"] and name.isupper()):  # the variable of every shell is the working directory
+    if not words or (words == ["pwd"] and name.isupper()):  # the shell variable PWD is the working directory
         return False
     *kinds, last = words
     rule = _BY_LAST_WORD.get(last)
@@ -179,13 +179,13 @@ _BY_LAST_WORD: dict[str, Callable[[frozenset[str]], bool]] = {
 
 def _given_secrets() -> set[str]:
     """Return the secrets in the command line and in the environment of this process."""
-    found = {value for name, value in os.environ.items() if is_secret_name(name) and _masked(value) == MASK}
+    secrets = {value for name, value in os.environ.items() if is_secret_name(name) and _masked(value) == MASK}
     for word, masked in zip(sys.argv, mask_command(sys.argv), strict=True):
         if word != masked:
             pattern = "(.+?)".join(map(re.escape, masked.split(MASK)))
             match = re.fullmatch(pattern, word, re.DOTALL)
-            found.update(match.groups() if match else ())
-    return {secret for secret in found if len(secret) >= _SHORTEST}
+            secrets.update(match.groups() if match else ())
+    return {secret for secret in secrets if len(secret) >= _SHORTEST}
 
 
 def _masked_words(words: Sequence[str]) -> Iterator[str]:
@@ -195,7 +195,7 @@ def _masked_words(words: Sequence[str]) -> Iterator[str]:
             option = word if "=" not in word else ""
         elif is_secret_name(option):
             yield _masked(word)
-            option = option if option.endswith("s") else ""  # what is several has several values
+            option = option if option.endswith("s") else ""  # a plural option takes several values
             continue
         elif option in ("-u", "--user", "--proxy-user"):
             yield _USER.sub(rf"\1{MASK}", f"{option} {word}")[len(option) + 1 :]
@@ -209,7 +209,7 @@ def _masked_words(words: Sequence[str]) -> Iterator[str]:
 
 
 def _is_option(word: str) -> bool:
-    """Say whether a word is an option; a value may begin with a dash, too."""
+    """Return whether a word is an option and not a value that begins with a dash."""
     return word.startswith("--") or (word.startswith("-") and (len(word) == 2 or word[1:].replace("-", "").isalpha()))
 
 
@@ -230,7 +230,7 @@ def _masked_parameter(match: re.Match[str]) -> str:
 
 
 def _masked_parts(text: str) -> Iterator[str]:
-    """Give a text in parts, the values of secret names masked."""
+    """Yield a text in parts, with the values of secret names masked."""
     end = 0
     for named in _NAMED.finditer(text):
         if named["apart"] and not named["dash"]:

@@ -1,4 +1,4 @@
-"""One Profiler for the whole process, for programs whose modules do not hand it to each other."""
+"""The default Profiler of the process, for programs whose modules do not pass one to each other."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from unified_profiler.keywords import check_keywords, keywords_of
 from unified_profiler.profiler import Profiler
 
 _lock = threading.Lock()
-_made: list[Profiler] = []
-"""The Profiler, once there is one."""
+_default: list[Profiler] = []
+"""Contains the default Profiler once it exists."""
 
 
 def default_profiler(**options: Any) -> Profiler:
-    """Return the Profiler that all modules of a program share; the first call makes it.
+    """Return the Profiler that all modules of a program share; the first call creates it.
 
     Args:
-        **options: Those of `Profiler`, in the first call only. What is not given comes from the environment and from
+        **options: Options of `Profiler`, in the first call only. The others come from the environment and from
             pyproject.toml, as for every Profiler.
 
     Raises:
-        UsageError: There is one already, and options were given.
+        UsageError: The default Profiler exists already, and options were given.
         ConfigurationError: An option is wrong.
 
     Example:
@@ -32,12 +32,12 @@ def default_profiler(**options: Any) -> Profiler:
     """
     check_keywords("default_profiler", options, keywords_of(Profiler))
     with _lock:
-        if not _made:
-            _made.append(Profiler(**options))
+        if not _default:
+            _default.append(Profiler(**options))
         elif options:
             msg = (
                 f"The default profiler exists already, so {', '.join(sorted(options))} would have no effect. Give "
-                "options in the first call of default_profiler(...), or make a Profiler of your own."
+                "options in the first call of default_profiler(...), or create another Profiler."
             )
             raise UsageError(msg)
-        return _made[0]
+        return _default[0]

@@ -1,14 +1,13 @@
-"""Profiler: what users hold. It follows the plan, drives the recorders and delivers a Trace per finished cycle.
+"""The Profiler class: the interface with which users record steps, regions and framework events.
 
-What happens at a change of phase is decided in `recording.machine` and carried out in `recording.execution`; how a
-trace is put together and stored is in `delivery`. Here is what users call.
+Its methods check the call and hand it on: `recording.sequencer` follows the schedule, `delivery` makes and stores the
+traces.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -23,23 +22,17 @@ from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.records import Failure, StepSignal
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
-from unified_profiler.recording.execution import Execution
 from unified_profiler.recording.faults import FaultLog
-from unified_profiler.recording.machine import OUTSIDE, transition
 from unified_profiler.recording.regions import NO_REGION, Region, refuse_name
+from unified_profiler.recording.sequencer import Sequencer
 from unified_profiler.recording.steps import StepLog
-from unified_profiler.schedule import Always, Phase, Plan, Schedule, Slot, as_plan
+from unified_profiler.schedule import Phase, Schedule, as_plan
 from unified_profiler.spi import Backend
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_NO_STEP = (
-    "Profiler.step() was never called, so everything counts as one step. "
-    "Call it at the end of each iteration to see steps, and for a schedule to take effect."
-)
 
 
 @checked_keywords
@@ -53,30 +46,29 @@ class Profiler:
         output_dir: Where the run is written; without it traces stay in memory.
         backend: "auto" (every imported framework that has a backend), or one or several names or Backend objects.
         on_trace_ready: A function, or several, called with each finished Trace.
-        level: 0 off, 1 application and hardware layer only, 2 with native operators (the default).
+        level: 0 off, 1 steps, regions and hardware only, 2 native operators too (the default).
         record_shapes: Record the shapes and types of operator inputs.
         profile_memory: Record allocations.
         with_stack: Record Python stacks.
         with_flops: Count floating-point operations.
-        with_modules: Record calls of modules (layers, Cells), so that operators carry the path of theirs.
+        with_modules: Record calls of modules (layers, Cells), and the module path of each operator.
         api: Record calls of the frameworks' public API: True, or a mapping with any of the options of `trace_api`
             (`inside`, `include`, `exclude`, `arguments`, `synchronize`).
-        operators: False leaves the native profilers off: steps, regions, and what `api` and `with_modules` ask for.
-        hardware_hz: How often a second CPU, memory, traffic of disks and network, and GPUs are read while recording;
-            10 if not given, 0 for never.
+        operators: False leaves the native profilers off and still records what `api` and `with_modules` ask for.
+        hardware_hz: Samples per second of CPU, memory, disk and network traffic and GPUs while recording; 10 by
+            default, 0 for none.
         keep_native: Keep the native profilers' own files in the run directory.
-        max_events: How many operators, kernels and API calls a trace may hold: of a cycle with more, the last steps are
-            left out, and a hint says so. 0, the default, for any number.
-        record_command: False writes no command line into the run; else it is written with the secrets in it masked.
-        deliver: "immediate" makes the trace of a cycle, and calls the handlers, when the cycle ends; "deferred" leaves
-            that to `stop()`, so that the training waits for the native profiler only, or, should the process not come
-            to it, to the first `read` of the run.
-        native_options: Options by backend name, handed to the native profiler untouched.
-        strict: Raise what goes wrong in profiling instead of keeping it in `failures`.
-        clock: Nanoseconds since the Unix epoch; for tests.
+        max_events: Maximum number of operators, kernels and API calls in a trace. Of a cycle with more, the last steps
+            are left out, and a hint reports it. 0, the default, means no limit.
+        record_command: Whether the run contains the command line, with secrets masked.
+        deliver: "immediate" makes the trace and calls the handlers when a cycle ends. "deferred" does so in `stop()`,
+            so that training waits for the native profiler only; if the process dies first, the next `read` does it.
+        native_options: Options by backend name, passed to the native profiler unchanged.
+        strict: Raise profiling errors instead of collecting them in `failures`.
+        clock: Returns nanoseconds since the Unix epoch; for tests.
 
-    Options that are not given come from the environment (`UNIFIED_PROFILER_OPTIONS`), then from pyproject.toml;
-    `start: false` there, which has no keyword, switches the profiler off.
+    Options that are not given come from the environment (`UNIFIED_PROFILER_OPTIONS`), then from pyproject.toml. The
+    variable `UNIFIED_PROFILER_LEVEL` overrides `level` in all of them: 0 switches every Profiler off.
     """
 
     def __init__(
@@ -126,45 +118,38 @@ class Profiler:
             }
         )
         self._on = self.settings.level > 0
-        self._plan: Plan = as_plan(schedule if schedule is not None else self.settings.schedule)
         self._clock = clock
-        self._lock = threading.RLock()
         self._steps = StepLog()
         self._faults = FaultLog(strict=self.settings.strict)
         self._delivery = Delivery(self.settings, self._faults, handlers=_as_handlers(on_trace_ready))
-        self._execution = Execution(
+        self._sequencer = Sequencer(
             self.settings,
+            as_plan(schedule if schedule is not None else self.settings.schedule),
             given=[item for item in _as_tuple(backend) if not isinstance(item, str)],
             clock=clock,
             faults=self._faults,
             delivery=self._delivery,
             steps=self._steps,
-            on_full=self._flush_full_buffer if self._delivers_parts else None,
         )
+        self._execution = self._sequencer.execution
         self._begun: list[Region] = []
-        self._running = False
-        self._delivering = False
-        self._slot = OUTSIDE
-        self._started_at = 0
-        self._origin = 0
-        self._idle_until = 0
 
-    # --- what there is to see ---------------------------------------------------------------------------------
+    # --- state ------------------------------------------------------------------------------------------------
 
     @property
     def level(self) -> int:
-        """0 off, 1 application layer, 2 native operators."""
+        """0 off, 1 steps, regions and hardware only, 2 native operators too."""
         return self.settings.level
 
     @property
     def phase(self) -> Phase:
         """The phase of the current step."""
-        return self._slot.phase
+        return self._sequencer.slot.phase
 
     @property
     def running(self) -> bool:
         """Whether it was started and not stopped since."""
-        return self._running
+        return self._sequencer.running
 
     @property
     def current_step(self) -> int:
@@ -173,25 +158,25 @@ class Profiler:
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """What went wrong in profiling so far."""
+        """Profiling errors so far."""
         return tuple(self._faults.failures)
 
     @property
     def traces(self) -> Sequence[Trace]:
-        """The finished traces; with `output_dir` their events are read back from disk when asked for.
+        """The finished traces; none before `stop()` with `deliver="deferred"`.
 
-        With `deliver="deferred"` there are none before `stop()`.
+        With `output_dir`, their events are read from disk on first use.
         """
         return tuple(self._delivery.traces)
 
     @property
     def run(self) -> Run:
-        """Everything so far as a Run."""
+        """Everything recorded so far."""
         return self._delivery.run(self._steps)
 
     @property
     def step_signal(self) -> StepSignal | None:
-        """How steps are found, for programs that do not call `step()` themselves."""
+        """How steps are detected in programs that do not call `step()`."""
         return self._delivery.step_signal
 
     @step_signal.setter
@@ -201,29 +186,21 @@ class Profiler:
     # --- start, step, stop ------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to follow the schedule. A profiler that was stopped may start again and goes on in the same run.
+        """Begin to follow the schedule. A stopped profiler may start again; it continues the same run.
 
         Raises:
-            UsageError: It is running already.
-            OutputDirectoryError: The run directory cannot be made.
+            UsageError: The profiler is running already.
+            OutputDirectoryError: The run directory cannot be created.
         """
         if not self._on:
             return
-        if self._running:
+        if self.running:
             msg = "This Profiler is running already. Call stop() before start(), or make another Profiler."
             raise UsageError(msg)
         self._execution.check()
         self._delivery.open()
         _started.add(self)
-        with self._lock:
-            self._running = True
-            self._started_at = self._origin = len(self._steps)
-            try:
-                self._go_to(self._slot_of(self._origin))
-            except BaseException:
-                self._running = False
-                raise
-            self._raise_if_strict()
+        self._sequencer.start()
 
     def step(self) -> None:
         """End the current step and begin the next.
@@ -232,19 +209,20 @@ class Profiler:
             UsageError: The profiler was not started.
         """
         ends = self._steps.ends
-        if len(ends) < self._idle_until:  # the way of nearly all steps of a long training: nothing to decide
+        if len(ends) < self._sequencer.idle_until:  # nearly all steps of a long training: nothing to decide
             ends.append(self._clock())
         elif self._on:
-            if self._slot.phase is Phase.RECORD:
-                self._execution.synchronize()
-            self._change_step(self._clock())
+            if not self.running:
+                msg = "step() was called on a Profiler that is not running. Call start() or use `with Profiler(...)`."
+                raise UsageError(msg)
+            self._sequencer.end_step()
 
     def stop(self, *, finish: bool = True) -> None:
-        """End the current cycle and the run. What is being recorded is delivered.
+        """End the current cycle, deliver it, and end the run.
 
         Args:
-            finish: Whether to make traces now of what `deliver="deferred"` has set aside. If not, the first `read` of
-                the run does, on any machine; without `output_dir` there is nothing to read, so it is done now.
+            finish: Whether to make the traces of deferred cycles now. If False, the first `read` of the run makes them,
+                on any machine; without `output_dir` they are always made now.
 
         Raises:
             UsageError: The profiler is not running.
@@ -259,8 +237,8 @@ class Profiler:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop; an exception in the block ends the cycle as it is."""
-        if self._running or kind is None:
+        """Stop. After an exception in the block, the current cycle is delivered as incomplete."""
+        if self.running or kind is None:
             self._stop(interrupted=kind is not None)
 
     def __call__(self, function: F) -> F:
@@ -279,8 +257,8 @@ class Profiler:
         """Return a named span, to be used with `with` or as a decorator.
 
         Args:
-            name: What the span is called.
-            meta: Anything worth keeping with it; stored as JSON, with the text of whatever JSON cannot hold.
+            name: The name of the span.
+            meta: Data to store with the span, as JSON; values that JSON cannot represent are stored as text.
 
         Raises:
             ArgumentError: The name is not a str.
@@ -290,7 +268,7 @@ class Profiler:
         return Region(self._execution.regions, name, meta) if self._on else NO_REGION
 
     def region_begin(self, name: str, meta: Any = None) -> None:
-        """Begin a span that is not lexical; `region_end(name)` ends it.
+        """Begin a span that `region_end(name)` ends, for code that is not one block.
 
         Raises:
             ArgumentError: The name is not a str.
@@ -301,11 +279,11 @@ class Profiler:
             self._begun.append(Region(self._execution.regions, name, meta).__enter__())
 
     def region_end(self, name: str, meta: Any = None) -> None:
-        """End the span of that name that was begun last.
+        """End the most recently begun span of that name.
 
         Args:
-            name: What the span is called.
-            meta: Replaces the `meta` of `region_begin`, for what is known only at the end.
+            name: The name of the span.
+            meta: Replaces the `meta` of `region_begin`, for values known only at the end.
 
         Raises:
             ArgumentError: The name is not a str.
@@ -326,10 +304,10 @@ class Profiler:
         raise UsageError(msg)
 
     def add_trace(self, trace: Trace) -> None:
-        """Put a trace recorded elsewhere into this run, as its next cycle: it is written and handlers are called.
+        """Add a trace recorded elsewhere to this run as its next cycle: write it and call the handlers.
 
         Raises:
-            ArgumentError: It is not a Trace.
+            ArgumentError: The argument is not a Trace.
         """
         if not isinstance(trace, Trace):
             msg = f"add_trace(...) takes a Trace, such as one of `read(path).traces`; found {type(trace).__name__}."
@@ -340,94 +318,19 @@ class Profiler:
         self._delivery.close(self._steps)
         self._faults.raise_if_strict()
 
-    # --- the machine ------------------------------------------------------------------------------------------
+    # --- internals --------------------------------------------------------------------------------------------
 
     def _stop(self, *, interrupted: bool, finish: bool = True) -> None:
         if not self._on:
             return
-        if not self._running:
+        if not self.running:
             msg = "stop() was called on a Profiler that is not running; it may have been stopped already."
             raise UsageError(msg)
-        with self._lock:
-            self._running, self._idle_until = False, 0
-            try:
-                if self._slot.phase is Phase.RECORD and not interrupted:
-                    self._execution.synchronize()
-            finally:
-                whole = isinstance(self._plan, Always) and not interrupted
-                self._go_to(OUTSIDE, complete=whole)
-                if len(self._steps) == self._started_at and self.settings.operators:
-                    self._delivery.hint(_NO_STEP)
-                self._delivery.end_pending(finish=finish)
-                self._delivery.close(self._steps)
-            self._faults.raise_if_strict()
-
-    def _change_step(self, now: int) -> None:
-        if not self._running:
-            msg = "step() was called on a Profiler that is not running. Use `with Profiler(...)` or call start() first."
-            raise UsageError(msg)
-        with self._lock:
-            self._steps.ends.append(now)
-            following = self._slot_of(len(self._steps))
-            if following == self._slot and following.phase is Phase.RECORD:
-                self._execution.mark_step()
-                self._raise_if_strict()
-            elif self._execution.busy or following.phase is not self._slot.phase:
-                self._go_to(following)
-                self._raise_if_strict()
-            else:
-                self._slot = following
-                self._idle_until = self.current_step + self._plan.idle_from(self.current_step - self._origin) - 1
-
-    @property
-    def _delivers_parts(self) -> bool:
-        """Whether what was recorded may be delivered at any time: to disk, with no native profiler in the way."""
-        return self.settings.output_dir is not None and not self.settings.operators
-
-    def _flush_full_buffer(self, between_calls: bool) -> None:
-        """Make room, on whichever thread there is too much of them; not while what was recorded is being delivered."""
-        with self._lock:
-            if self._running and self._slot.phase is Phase.RECORD and not self._delivering:
-                self._delivering = True
-                try:
-                    self._execution.deliver_part(between_calls=between_calls)
-                finally:
-                    self._delivering = False
-
-    def _slot_of(self, step: int) -> Slot:
-        try:
-            return self._plan.at(step - self._origin)
-        except Exception as error:  # noqa: BLE001  a user's function may raise anything; the loop goes on unrecorded
-            self._faults.report("schedule", "tell the phase", error, step=step)
-            return OUTSIDE
-
-    def _go_to(self, following: Slot, *, complete: bool = True) -> None:
-        """Run the commands that lead to the next slot; an interruption leaves nothing armed."""
-        previous, self._slot = self._slot, following
-        try:
-            for command in transition(previous, following):
-                self._execution.run(command, complete=complete, step_open=not self._running)
-            self._steps.begin(self._clock(), following.phase)
-            if following.phase is Phase.RECORD:
-                self._execution.mark_step()
-        except BaseException:
-            self._slot = OUTSIDE
-            self._execution.discard()
-            raise
-
-    def _raise_if_strict(self) -> None:
-        """Raise what went wrong, in strict mode, and leave nothing armed behind."""
-        try:
-            self._faults.raise_if_strict()
-        except Exception:
-            self._slot, self._running = OUTSIDE, False
-            self._execution.discard()
-            self._delivery.end_pending()
-            raise
+        self._sequencer.stop(interrupted=interrupted, finish=finish)
 
     def _switch_off(self) -> None:
-        """Do nothing from now on, as in a forked child, which shares nothing with its parent's native profilers."""
-        self._on, self._idle_until = False, 0
+        """Do nothing from now on. Called in a forked child, where the parent's native profilers do not run."""
+        self._on, self._sequencer.idle_until = False, 0
         self._delivery.leave_to_parent()
 
 

@@ -1,7 +1,7 @@
-"""Which backends there are: a name, where its descriptor lives, and how to install its framework.
+"""Registry of backends: their names, where their descriptors are, and how to install their frameworks.
 
-First-party backends stand in a table, so that they work from a bare clone; the entry-point group
-`unified_profiler.backends` serves third parties. Nothing here imports a framework.
+First-party backends are listed in a table, so that they work from a clone without installation; third parties use the
+entry-point group `unified_profiler.backends`. Nothing here imports a framework.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ logger = logging.getLogger("unified_profiler")
 
 @dataclass(frozen=True)
 class Entry:
-    """A backend that may be loaded."""
+    """A declared backend."""
 
     name: str
     target: str
-    """Its descriptor, as `module:attribute`."""
+    """The location of its descriptor, as `module:attribute`."""
     module: str | None = None
-    """The framework's top-level module; None where only the loaded descriptor knows it."""
+    """The framework's top-level module; None if only the descriptor contains it."""
     install_hint: str = ""
-    """The command that installs what the backend needs."""
+    """The command that installs the backend's requirements."""
 
 
 _FIRST_PARTY = tuple(
@@ -43,30 +43,30 @@ _FIRST_PARTY = tuple(
 
 
 def known() -> tuple[Entry, ...]:
-    """Return all backends that are declared, loadable or not, sorted by name.
+    """Return all declared backends, loadable or not, sorted by name.
 
     Raises:
         ConfigurationError: Two packages claim the same name.
     """
-    found = {entry.name: entry for entry in _FIRST_PARTY}
+    entries = {entry.name: entry for entry in _FIRST_PARTY}
     for point in entry_points(group=GROUP):
-        if point.name in found:
+        if point.name in entries:
             msg = (
-                f"Two backends are called {point.name!r}: {found[point.name].target} and {point.value}. "
+                f"Two backends are called {point.name!r}: {entries[point.name].target} and {point.value}. "
                 "Uninstall one of the two packages."
             )
             raise ConfigurationError(msg)
         package = point.dist.name if point.dist else point.value
-        found[point.name] = Entry(point.name, point.value, None, f"pip install --upgrade {package}")
-    return tuple(found[name] for name in sorted(found))
+        entries[point.name] = Entry(point.name, point.value, None, f"pip install --upgrade {package}")
+    return tuple(entries[name] for name in sorted(entries))
 
 
 def get(name: str) -> Backend:
     """Load the backend of that name.
 
     Raises:
-        UnknownBackendError: There is none; the message suggests the nearest name.
-        BackendError: Its descriptor cannot be loaded.
+        UnknownBackendError: No backend has that name; the message suggests the nearest one.
+        BackendError: The descriptor cannot be loaded.
     """
     entries = {entry.name: entry for entry in known()}
     if name not in entries:
@@ -77,10 +77,10 @@ def get(name: str) -> Backend:
 
 
 def require(name: str) -> Backend:
-    """Load the backend of that name and make sure that its framework is installed.
+    """Load the backend of that name and check that its framework is installed.
 
     Raises:
-        FrameworkNotInstalledError: It is not; the message holds the command that installs it.
+        FrameworkNotInstalledError: The framework is missing; the message contains the command that installs it.
     """
     backend = get(name)
     if backend.module not in sys.modules and importlib.util.find_spec(backend.module) is None:
@@ -91,18 +91,18 @@ def require(name: str) -> Backend:
 
 
 def backends() -> dict[str, Backend]:
-    """Load every backend; one that cannot be loaded is logged and left out."""
-    found = {}
+    """Load all backends; log and skip those that cannot be loaded."""
+    loaded = {}
     for entry in known():
         try:
-            found[entry.name] = _load(entry)
+            loaded[entry.name] = _load(entry)
         except BackendError as error:
             logger.warning("%s", error)
-    return found
+    return loaded
 
 
 def detect(candidates: Iterable[Backend] | None = None) -> list[Backend]:
-    """Return the backends whose framework this process has imported to the end."""
+    """Return the backends whose framework this process has fully imported."""
     available = backends().values() if candidates is None else candidates
     return [backend for backend in available if is_imported(backend.module)]
 

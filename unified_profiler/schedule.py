@@ -1,7 +1,4 @@
-"""Which phase each step is in: frozen plans and nothing that runs.
-
-A Schedule answers `at(step)` with a Slot. It knows nothing of recorders or of time.
-"""
+"""Schedules: immutable plans that assign a phase and a cycle to every step. Nothing here records or reads a clock."""
 
 from __future__ import annotations
 
@@ -14,11 +11,11 @@ from unified_profiler.errors import ScheduleError
 from unified_profiler.keywords import checked_keywords
 
 FOREVER = 1 << 62
-"""More steps than any training makes."""
+"""More steps than any training has."""
 
 
 class Phase(Enum):
-    """The state a step is in."""
+    """The profiler's state during a step."""
 
     IDLE = "idle"
     WARMUP = "warmup"
@@ -33,14 +30,14 @@ class Slot(NamedTuple):
 
 
 class Plan(Protocol):
-    """Anything that says which Slot a step is in."""
+    """Assigns a Slot to each step."""
 
     def at(self, step: int) -> Slot:
         """Return the slot of the given step, counted from 0."""
         ...
 
     def idle_from(self, step: int) -> int:
-        """Return how many steps from this one on are certain to be idle; 0 if this one is not."""
+        """Return the number of consecutive steps, from this one on, that are certainly idle; 0 if this one is not."""
         ...
 
 
@@ -51,10 +48,10 @@ class Schedule:
 
     Attributes:
         wait: Steps of each cycle in which nothing happens.
-        warmup: Steps in which the native profiler runs and its result is thrown away.
-        active: Steps which are recorded.
-        repeat: Number of cycles; 0 goes on until the end.
-        skip_first: Steps to leave out before the first cycle.
+        warmup: Steps in which the native profiler runs and its result is discarded.
+        active: Steps that are recorded.
+        repeat: Number of cycles; 0 repeats until the end.
+        skip_first: Steps before the first cycle.
         skip_first_wait: If not 0, the first cycle starts without its wait.
     """
 
@@ -66,13 +63,13 @@ class Schedule:
     skip_first_wait: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse values that no schedule can have."""
+        """Check the counts."""
         for name in ("wait", "warmup", "active", "repeat", "skip_first", "skip_first_wait"):
             _check_count(name, getattr(self, name), least=1 if name == "active" else 0)
 
     @property
     def cycle_length(self) -> int:
-        """Steps in one whole cycle."""
+        """Number of steps in a cycle."""
         return self.wait + self.warmup + self.active
 
     def at(self, step: int) -> Slot:
@@ -92,15 +89,15 @@ class Schedule:
         return Slot(Phase.RECORD, cycle)
 
     def idle_from(self, step: int) -> int:
-        """Return how many steps from this one on are idle; 0 if this one is not."""
+        """Return the number of consecutive idle steps from this one on; 0 if this one is not idle."""
         if self.at(step).phase is not Phase.IDLE:
             return 0
         if step < self.skip_first:
             return self.skip_first - step
-        place = step - self.skip_first + (self.wait if self.skip_first_wait else 0)
-        if self.repeat and place >= self.repeat * self.cycle_length:
+        position = step - self.skip_first + (self.wait if self.skip_first_wait else 0)
+        if self.repeat and position >= self.repeat * self.cycle_length:
             return FOREVER
-        return self.wait - place % self.cycle_length
+        return self.wait - position % self.cycle_length
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ class Always:
     """The plan without a schedule: record from start to stop."""
 
     def at(self, step: int) -> Slot:  # noqa: ARG002  the protocol's signature
-        """Return the one slot there is."""
+        """Return the recording slot."""
         return Slot(Phase.RECORD, 0)
 
     def idle_from(self, step: int) -> int:  # noqa: ARG002
@@ -134,7 +131,7 @@ class CustomPlan:
         return Slot(phase, 0)
 
     def idle_from(self, step: int) -> int:  # noqa: ARG002
-        """Return 0: the function has to be asked at every step."""
+        """Return 0: the function is called at every step."""
         return 0
 
 
@@ -142,7 +139,7 @@ class CustomPlan:
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Schedule:
-    """Make a schedule; every argument means what it means in `torch.profiler.schedule`.
+    """Make a schedule. The arguments have the same meaning as in `torch.profiler.schedule`.
 
     Example:
         >>> schedule(wait=1, warmup=1, active=2).at(2)
@@ -159,7 +156,7 @@ def schedule(
 
 
 def as_plan(value: Schedule | Callable[[int], Phase] | None) -> Plan:
-    """Turn what a user may pass as `schedule=` into a plan."""
+    """Return the plan of a `schedule=` argument."""
     if value is None:
         return Always()
     if isinstance(value, Schedule):

@@ -1,4 +1,4 @@
-"""Records and logs the calls of the frameworks' API, without a schedule and without the native profilers."""
+"""Functions that record or log framework API calls only, without a schedule or a native profiler."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ def trace_api(
     output_dir: str | os.PathLike[str] | None = None,
     on_trace_ready: Handler | Sequence[Handler] | None = None,
 ) -> Profiler:
-    """Record the calls of the public API of every imported framework, nothing else.
+    """Return a Profiler that records only calls of the public API of every imported framework.
 
-    Use what it returns with `with`, as a decorator, or by `start()` and `stop()`; everything is undone at the end, and
-    the calls are in its `run`: `api_table(tracer.run)`. With `output_dir` they are written as they come, in parts, so
-    that memory stays bounded.
+    Use it with `with`, as a decorator, or by `start()` and `stop()`; all patches are removed at the end. Read the calls
+    with `api_table(tracer.run)`. With `output_dir` they are written in parts while tracing, so that memory stays
+    bounded.
 
     Args:
-        inside: Whether to record the calls that the frameworks make themselves, too, not only those of user code.
-        include: Patterns of names to record, such as `torch.nn.functional.*`; all if not given.
+        inside: Record calls that the frameworks make internally too, not only calls from user code.
+        include: Patterns of names to record, such as `torch.nn.functional.*`; all by default.
         exclude: Patterns of names not to record.
-        arguments: Whether to keep a short text of the arguments, `Tensor[4,16] float32 cpu`; never the values.
-        synchronize: Whether to wait, at the end of a call, for the work that it queued.
-        with_modules: Whether to record calls of modules (layers, Cells) with their paths in the model.
+        arguments: Store a short description of the arguments, `Tensor[4,16] float32 cpu`; never the values.
+        synchronize: Wait at the end of each call for the device work it queued.
+        with_modules: Record calls of modules (layers, Cells) with their paths in the model.
         backend: "auto" (every imported framework), or one or several names.
-        output_dir: Where the run is written; without it the calls stay in memory.
+        output_dir: Directory for the run; without it the calls stay in memory.
         on_trace_ready: A function, or several, called with each finished Trace.
 
     Raises:
-        ConfigurationError: An option is wrong. A pattern that matches nothing is told when tracing begins.
+        ConfigurationError: An option is wrong. Patterns are checked when tracing starts.
     """
     return Profiler(
         api={
@@ -67,13 +67,13 @@ def trace_api(
 @contextmanager
 @checked_keywords
 def log_api_calls(path: str | os.PathLike[str] | None = None) -> Iterator[logging.Logger]:
-    """Print every API call as it ends, and append it to a file.
+    """Print every API call when it ends, and append it to a file.
 
-    The calls are those of the tracers that start within the block. It gives the logger, by which a program can write
-    lines of its own to both places.
+    This covers tracers that start within the block. The block receives the logger, with which a program can add its
+    own lines.
 
     Args:
-        path: The file; without it calls are printed only.
+        path: The file; without it calls are only printed.
 
     Raises:
         OutputDirectoryError: The file cannot be opened.

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from unified_profiler.spi import Abilities, Backend, BackendDescriptor, Capability, lazy
+from unified_profiler.spi import Abilities, Backend, BackendDescriptor, Capability, EnvironmentOptions, lazy
+
+_NATIVE_OPTIONS = frozenset(
+    {
+        "activities", "aic_metrics", "aicore_metrics", "data_process", "data_simplification", "export_type", "hbm_ddr",
+        "hccl", "host_sys", "l2_cache", "mstx", "mstx_domain_exclude", "mstx_domain_include", "parallel_strategy",
+        "pcie", "profiler_level", "sync_enable", "sys_interconnection", "sys_io",
+    }
+)  # fmt: skip
+"""Options of MS_PROFILER_OPTIONS that only MindSpore's profiler has."""
 
 backend: Backend = BackendDescriptor(
     name="mindspore",
@@ -14,5 +23,10 @@ backend: Backend = BackendDescriptor(
         step_hooks=lazy("unified_profiler_mindspore.steps.hooks:step_hooks"),
         api_surface=lazy("unified_profiler_mindspore.api.surface:MindSporeSurface"),
         allocated_bytes=lazy("unified_profiler_mindspore.record.allocators:allocated_bytes"),
+        environment_options=EnvironmentOptions(
+            variable="MS_PROFILER_OPTIONS",
+            aliases={"output_path": "output_dir", "memory": "profile_memory"},
+            native=_NATIVE_OPTIONS,
+        ),
     ),
 )

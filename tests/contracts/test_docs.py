@@ -12,9 +12,10 @@ import typer.main
 from unified_profiler import errors
 from unified_profiler.analysis.categories import categories
 from unified_profiler.cli.app import app
-from unified_profiler.config import MINDSPORE_OPTIONS, MINDSPORE_WORDS, ApiOptions, Settings
+from unified_profiler.config import ApiOptions, Settings
 from unified_profiler.model.schema import COLUMNS, EVENT_SCHEMA, TEXT
 from unified_profiler.recording.hardware.counters import COUNTERS
+from unified_profiler.registry import backends
 from unified_profiler.report import Summary
 
 ROOT = Path(__file__).parents[2]
@@ -112,7 +113,8 @@ def test_the_environment_page_has_exactly_the_options_of_the_code() -> None:
     options = (ROOT / "docs" / "reference" / "environment.md").read_text().split("## Options")[1].split("\n## ")[0]
     first = "".join(re.findall(r"^\| (`.*?) \|", options, re.MULTILINE))
     assert re.findall(r"`(\w+)`", first) == list(Settings.model_fields)
-    words = {*ApiOptions.model_fields, *MINDSPORE_OPTIONS, *MINDSPORE_WORDS}
+    theirs = [backend.abilities.environment_options for backend in backends().values()]
+    words = {*ApiOptions.model_fields, *(name for names in theirs for name in (*names.native, *names.aliases))}
     assert not {word for word in words if f"`{word}`" not in options}
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from unified_profiler.profiler import Profiler
-from unified_profiler.recording.machine import OUTSIDE
 from unified_profiler.schedule import Phase
 
 
@@ -32,29 +31,18 @@ class LaunchedProfiler(Profiler):
             ends: When each step ended that counts instead, in nanoseconds since the Unix epoch.
             keep: How many of the first steps stay as they are.
         """
-        with self._lock:
-            index = min(len(ends), self._plan.idle_from(0))
-            if self._slot.phase is Phase.RECORD or (self._execution.recorded and not keep):
-                self._slot = OUTSIDE
-                forget = self._execution.discard if keep else self._execution.forget
-                forget()
-            else:
-                index = max(index, self.current_step - self._origin + bool(ends))
-            self._steps.recount(ends, keep=keep)
-            self._origin, self._idle_until = len(self._steps) - index, 0
-            self._go_to(self._slot_of(len(self._steps)))
-            self._raise_if_strict()
+        self._sequencer.recount(ends, keep=keep)
 
     def annotate_step(self, attributes: Mapping[str, Any]) -> None:
         """Add attributes to the event of the current step, if it is being recorded."""
-        if self._slot.phase is Phase.RECORD:
+        if self.phase is Phase.RECORD:
             self._execution.annotate_step(attributes)
 
     def begin_step(self) -> None:
         """Have the current step begin now: what came before belongs to no step."""
-        if self._slot.phase is Phase.RECORD:
+        if self.phase is Phase.RECORD:
             self._execution.synchronize()
-        self._steps.begin(self._clock(), self._slot.phase)
+        self._steps.begin(self._clock(), self.phase)
 
     def mark_phase(self, phase: Phase) -> None:
         """Store another phase than planned for the steps from the current one on: the opening window records them."""

@@ -48,6 +48,14 @@ class Destination(Protocol):
         """Keep advice on what would make the result better."""
         ...
 
+    def end_pending(self, *, finish: bool) -> None:
+        """Make traces of the cycles that were set aside, or leave them to the first reader of the run."""
+        ...
+
+    def close(self, steps: StepLog) -> None:
+        """Write what is known at the end of the run."""
+        ...
+
 
 class Execution:
     """The cycles of one Profiler, one after the other.

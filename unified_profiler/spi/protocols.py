@@ -268,6 +268,17 @@ class StepStatistics:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EnvironmentOptions:
+    """Option names of the native profiler's environment variable, accepted in UNIFIED_PROFILER_OPTIONS too."""
+
+    variable: str = ""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Names that correspond to an option of Profiler."""
+    native: frozenset[str] = frozenset()
+    """Names that only the native profiler has; they become `native_options` of the backend."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Abilities:
     """What a backend can do besides recording and reading. Each is None where it cannot."""
 
@@ -288,6 +299,8 @@ class Abilities:
     These are what was the work directory of the recorder, kept with `keep_native`; the process may be another one. It
     raises a `TraceFormatError` if it is not known what there is, since a file is damaged or lost.
     """
+    environment_options: EnvironmentOptions = field(default_factory=EnvironmentOptions)
+    """Translates options of the framework's own environment variable; no option by default."""
 
 
 class Backend(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -113,13 +114,15 @@ def test_waiting_for_a_thread_that_was_interrupted_can_be_repeated(monkeypatch: 
         """A lock that was acquired when the interruption came, so that nobody releases it."""
 
         def acquire(self, timeout: float = -1) -> bool:
+            may_end.set()
             lock.acquire(timeout=timeout)
             raise KeyboardInterrupt
 
         def release(self) -> None:
             lock.release()
 
-    thread = OwnThread(lambda: None)
+    may_end = threading.Event()
+    thread = OwnThread(lambda: (may_end.wait(), None)[1])
     thread.start()
     lock = thread._running
     monkeypatch.setattr(thread, "_running", Interrupted())
