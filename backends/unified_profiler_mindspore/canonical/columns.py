@@ -11,11 +11,10 @@ from unified_profiler.model.columns import text
 from unified_profiler.model.nesting import Ints
 from unified_profiler.spi.canonical import BACKWARD, FORWARD, OPTIMIZER, UPDATE
 from unified_profiler_mindspore.canonical.assignment import Lookup
-from unified_profiler_mindspore.canonical.execution_order import directions
+from unified_profiler_mindspore.canonical.execution_order import LaunchSpans, directions
 from unified_profiler_mindspore.canonical.gradients import Gradients
 from unified_profiler_mindspore.canonical.graph_locations import Kernel
 from unified_profiler_mindspore.canonical.kernel_names import Node
-from unified_profiler_mindspore.read.note import DirectionSpan
 
 Case: TypeAlias = tuple[int, str | None, str | None]
 """Index of a kernel, its direction, and the class of the optimizer that was running."""
@@ -24,7 +23,7 @@ Origin: TypeAlias = tuple[str | None, str | None]
 
 
 def canonical_columns(
-    launches: Ints, kernels: Sequence[Kernel], table: Lookup, *, spans: Sequence[DirectionSpan | None] | None
+    launches: Ints, kernels: Sequence[Kernel], table: Lookup, *, spans: LaunchSpans | None
 ) -> dict[str, Any]:
     """Return the columns, with one row per launch.
 

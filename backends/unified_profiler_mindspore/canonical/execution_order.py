@@ -23,14 +23,12 @@ _STATE = re.compile(r"^Assign")
 """Kernels that write a parameter: outside of any scope it may belong to the model or to the optimizer."""
 
 Directions = list[str | None]
+LaunchSpans = Sequence[DirectionSpan | None]
+"""The innermost span of each launch, None outside of all spans."""
 
 
 def directions(
-    launches: Sequence[int],
-    nodes: Sequence[Node],
-    table: Lookup,
-    *,
-    spans: Sequence[DirectionSpan | None] | None = None,
+    launches: Sequence[int], nodes: Sequence[Node], table: Lookup, *, spans: LaunchSpans | None = None
 ) -> Directions:
     """Return the direction of each launch, None where it is not known.
 
@@ -38,20 +36,19 @@ def directions(
         launches: Indices of the nodes, in the order in which they ran.
         nodes: The parsed kernel names.
         table: Canonical operators by name.
-        spans: The gradient computation or parameter update in which each launch ran, None for launches outside of
-            them; None if spans were not recorded.
+        spans: The gradient computation or parameter update in which each launch ran; None if they were not recorded.
     """
     is_eager = any(not node.top for node in nodes)  # PyNative, where a path adds nothing to a bare name
     if not is_eager:
-        inserted = any(node.in_graph for node in nodes) and any(table.direction(node) == BACKWARD for node in nodes)
-        by_node = [table.direction(node) or _graph_direction(node, table, inserted=inserted) for node in nodes]
+        has_graph = any(node.in_graph for node in nodes) and any(table.direction(node) == BACKWARD for node in nodes)
+        by_node = [table.direction(node) or _graph_direction(node, table, has_graph=has_graph) for node in nodes]
         by_launch = [direction for run in _runs(launches) for direction in _run_directions(run, by_node, nodes)]
     elif spans is None:
         by_node = [table.direction(node) or table.direction_by_type(node) for node in nodes]
         return [by_node[index] for index in launches]
     else:
-        graphs = any(node.in_graph and node.top == "Gradients" for node in nodes)
-        by_node = [table.direction(node) or _eager_direction(node, graphs=graphs) for node in nodes]
+        has_graph = any(node.in_graph and node.top == "Gradients" for node in nodes)
+        by_node = [table.direction(node) or _eager_direction(node, has_graph=has_graph) for node in nodes]
         by_launch = [by_node[index] for index in launches]
     if spans is None:
         return by_launch
@@ -67,21 +64,21 @@ def innermost_spans(start_ns: Ints, spans: Sequence[DirectionSpan]) -> list[Dire
     return innermost
 
 
-def _eager_direction(node: Node, *, graphs: bool) -> str | None:
+def _eager_direction(node: Node, *, has_graph: bool) -> str | None:
     """Return the direction outside of gradient and update spans; expanded parts and writes in graphs may be either."""
     if node.in_graph:
         return _unscoped_direction(node)
-    return None if graphs and node.expanded_from else FORWARD
+    return None if has_graph and node.expanded_from else FORWARD
 
 
-def _graph_direction(node: Node, table: Lookup, *, inserted: bool) -> str | None:
-    """Return the direction of a graph kernel; one that is missing from the known graph may have any.
+def _graph_direction(node: Node, table: Lookup, *, has_graph: bool) -> str | None:
+    """Return the direction of a graph kernel; one that is missing from a recorded graph with gradients may be either.
 
     MindSpore inserts copies of that kind after it has built the graph.
     """
     if node.in_graph:
         return _unscoped_direction(node)
-    return table.direction_by_type(node) or (None if inserted else _unscoped_direction(node))
+    return table.direction_by_type(node) or (None if has_graph else _unscoped_direction(node))
 
 
 def _unscoped_direction(node: Node) -> str | None:
@@ -101,7 +98,7 @@ def _runs(launches: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _run_directions(run: Sequence[int], by_node: Directions, all_nodes: Sequence[Node]) -> Directions:
-    """Infer the directions of expanded parts without a graph location: all after the last forward kernel are gradients.
+    """Infer the direction of parts without a graph location: all after the last forward kernel are gradients.
 
     So are those with a higher number than one of these, since parts are numbered as the graph is built, forward first.
     Of the others, those next to gradients may be either, unless one with a higher number is forward.

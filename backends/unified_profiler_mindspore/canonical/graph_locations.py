@@ -21,7 +21,7 @@ from unified_profiler_mindspore.canonical.updates import unscoped_updates
 from unified_profiler_mindspore.read.graph_ir import Graph, Operator, Shape
 
 _GRAPH_TYPES = {"Conv2DBackpropInput": "Conv2DTranspose"}
-"""Types in the graph of kernels that have another type there."""
+"""Type in the graph of kernels whose own type differs."""
 
 
 class GraphLocation(NamedTuple):

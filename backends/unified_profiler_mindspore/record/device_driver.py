@@ -32,7 +32,7 @@ class DeviceDriver:
         self._arguments = {"activities": [ProfilerActivity.CPU] + ([device] if device else [])} | dict(options)
         self._workdir = workdir
         self._profile: Any = None
-        self._is_analyzed = True
+        self._analyze_on_stop = True
         self._start_ns = 0
 
     def start(self) -> None:
@@ -64,7 +64,7 @@ class DeviceDriver:
 
     def abandon(self) -> None:
         """Stop recording and drop the result."""
-        self._is_analyzed = False
+        self._analyze_on_stop = False
         if self._profile is not None:
             self._stop_profile()
 
@@ -76,6 +76,6 @@ class DeviceDriver:
             raise NativeProfilerError(msg)
 
     def _analyze(self, interface: Any) -> None:
-        if self._is_analyzed:
+        if self._analyze_on_stop:
             with redirect_stdout(sys.stderr):  # for its progress bar; stdout belongs to the program
                 interface.analyse()

@@ -91,7 +91,7 @@ class HostDriver:
         )
 
     def abandon(self) -> None:
-        """Stop recording and drop the result, unless another profiler has taken over the native one."""
+        """Drop the recording; a native profiler that other code has taken over is left alone."""
         self._boundaries.end()
         self._stop_quietly()
         if self._observer is not None:

@@ -46,7 +46,7 @@ def host_profiler() -> Any:
 
 
 def wait_for_kernels() -> None:
-    """Wait until all kernels of PyNative mode have run, which it queues.
+    """Wait until all kernels that PyNative mode has queued have run.
 
     The public `mindspore.runtime.synchronize` does nothing on a CPU. This raises errors of the program's own kernels,
     which MindSpore reports only once.
@@ -142,7 +142,7 @@ def is_profiler_active() -> bool:
 
 
 def before_own_profiler(function: Callable[[], None]) -> Undo:
-    """Call a function right before MindSpore's own profiler starts to record the host.
+    """Patch MindSpore's own profiler to call a function right before it starts to record the host.
 
     It uses the same C++ profiler, so that its results would otherwise contain the recording of this package.
     """

@@ -82,18 +82,15 @@ def _parameters(function: Any) -> set[str]:
 
 
 def _value(name: str, value: Any) -> Any:
-    choices = _CHOICES.get(name)
-    if choices is None:
+    if name not in _CHOICES:
         return value
-    if isinstance(value, list):
-        return [_choice(name, item, choices) for item in value]
-    return _choice(name, value, choices)
+    return [_choice(name, item) for item in value] if isinstance(value, list) else _choice(name, value)
 
 
-def _choice(name: str, value: Any, choices: type[Enum]) -> Enum:
-    for choice in choices:
+def _choice(name: str, value: Any) -> Enum:
+    for choice in _CHOICES[name]:
         if value in (choice, choice.name, choice.value):
             return choice
-    names = ", ".join(choice.name for choice in choices)
+    names = ", ".join(choice.name for choice in _CHOICES[name])
     msg = f"The option {name!r} of MindSpore's profiler is one of {names}; found {value!r}."
     raise ConfigurationError(msg)

@@ -127,20 +127,18 @@ class _TraceConverter:
     def rows(self) -> Iterator[Row]:
         """Yield a row per event."""
         with reading(self.path, expected="a chrome trace of MindSpore"):
-            yield from self._rows(msgspec.json.decode(read_bytes(self.path), type=list[Entry]))
-
-    def _rows(self, entries: Sequence[Entry]) -> Iterator[Row]:
-        processes = {entry.pid: entry.args.get("name", "") for entry in entries if entry.name == "process_name"}
-        threads = {(e.pid, e.tid): e.args.get("name") for e in entries if e.name == "thread_name"}
-        correlations = self._correlations(entries)
-        for entry in entries:
-            process = processes.get(entry.pid, "")
-            if entry.ph == "M" or entry.ph in ARROWS or process in DERIVED:
-                continue
-            row = self._row(entry, TRACKS.get(process, _OTHER), process)
-            row["thread"] = "mindspore kernels" if process == "CPU OP" else threads.get((entry.pid, entry.tid))
-            row["correlation_id"] = correlations.get((entry.pid, entry.tid, entry.ts))
-            yield row
+            entries = msgspec.json.decode(read_bytes(self.path), type=list[Entry])
+            processes = {entry.pid: entry.args.get("name", "") for entry in entries if entry.name == "process_name"}
+            threads = {(e.pid, e.tid): e.args.get("name") for e in entries if e.name == "thread_name"}
+            correlations = self._correlations(entries)
+            for entry in entries:
+                process = processes.get(entry.pid, "")
+                if entry.ph == "M" or entry.ph in ARROWS or process in DERIVED:
+                    continue
+                row = self._row(entry, TRACKS.get(process, _OTHER), process)
+                row["thread"] = "mindspore kernels" if process == "CPU OP" else threads.get((entry.pid, entry.tid))
+                row["correlation_id"] = correlations.get((entry.pid, entry.tid, entry.ts))
+                yield row
 
     def _correlations(self, entries: Iterable[Entry]) -> dict[tuple[Any, Any, Any], int]:
         """Number the arrows from host to device; both ends of an arrow are at the start of an event."""
@@ -196,8 +194,8 @@ class _TraceConverter:
 
 def _counter(entry: Entry) -> Row:
     """Return the value of a counter: the first number among its arguments."""
-    numbers = [value for value in entry.args.values() if isinstance(value, int | float)]
-    return {"kind": Kind.COUNTER.value, "value": float(numbers[0]) if numbers else None}
+    numbers = (float(value) for value in entry.args.values() if isinstance(value, int | float))
+    return {"kind": Kind.COUNTER.value, "value": next(numbers, None)}
 
 
 def _host_call(name: str, extra: Metadata) -> Row:
@@ -222,8 +220,7 @@ def _canonical(node: Node) -> Row:
     table = lookup()
     direction = table.direction(node) or table.direction_by_type(node)
     layer = table.layer_of(node) if node.gradient_of in table.anchors else None
-    origin = layer or table.origin(node, direction)
-    return {"op": table.op(node), "origin": origin, "direction": direction}
+    return {"op": table.op(node), "origin": layer or table.origin(node, direction), "direction": direction}
 
 
 def _kernel_details(path: Path) -> dict[int, list[dict[str, str]]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,14 +106,10 @@ def read_shapes(path: Path) -> list[tuple[str, str | None]]:
         if line not in parsed:
             with _reading_line(path, number, line, "`type;name;id;input_1:shape;...`"):
                 _, name, _, *inputs = line.removesuffix(";").split(";")
-                parsed[line] = name, _shapes(inputs)
+                shapes = [_shape(text) for text in inputs]
+                parsed[line] = name, json.dumps(shapes, separators=(",", ":")) if shapes else None
         rows.append(parsed[line])
     return rows
-
-
-def _shapes(inputs: Sequence[str]) -> str | None:
-    values = [_shape(text) for text in inputs]
-    return json.dumps(values, separators=(",", ":")) if values else None
 
 
 def _shape(text: str) -> object:
