@@ -36,7 +36,7 @@ class Launches:
     names: list[str]
     """The distinct kernel names."""
     sides: list[str]
-    """Where each of these kernels runs: HostCpuOps."""
+    """The side on which each of these kernels runs: HostCpuOps."""
     kernel: Ints
     """Index of the kernel of each launch."""
     start_ns: Ints
