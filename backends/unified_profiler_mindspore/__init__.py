@@ -1,4 +1,4 @@
-"""The MindSpore backend: a descriptor that imports no framework until something is recorded."""
+"""Describes the MindSpore backend; no framework is imported until something is recorded."""
 
 from __future__ import annotations
 

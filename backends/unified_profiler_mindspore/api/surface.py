@@ -1,12 +1,13 @@
-"""How calls of MindSpore's API are seen: the code of its functions is watched, wherever they were imported to.
+"""Traces calls of MindSpore's public API by instrumenting the code of its functions, wherever they were imported to.
 
-A backward pass is a call of `mindspore.grad`, whatever made the gradient function: the forward pass before it is seen
-by its own calls. A call of a compiled function is one of `mindspore.jit`, whatever is in it. In graph mode, a Cell of
-the user's is a call of `mindspore.nn.Cell`, since nothing of its inside is seen; in PyNative mode its own calls are.
+A backward pass is recorded as a call of `mindspore.grad`, whichever API created the gradient function; the calls of the
+forward pass before it are recorded themselves. A call of a compiled function is recorded as `mindspore.jit`. In graph
+mode, a user-defined Cell is recorded as `mindspore.nn.Cell`, because the calls inside it cannot be traced; in PyNative
+mode they are recorded themselves.
 
-Not followed: functions compiled with `capture_mode` "trace" or "bytecode", of which only what runs as Python is seen,
-unless they are the `construct` of a Cell; and methods of tensors not written in Python that were taken from the class
-or bound to a tensor before tracing began.
+Not traced: functions compiled with `capture_mode` "trace" or "bytecode", except for the parts that run as Python or if
+they are the `construct` of a Cell; and tensor methods not written in Python that were taken from the class or bound to
+a tensor before tracing began.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from mindspore.graph import api
 from mindspore.ops.composite import base
 
 from unified_profiler.spi import ApiTracer
-from unified_profiler_mindspore.api.targets import Places, find_places, is_own, unhooked
+from unified_profiler_mindspore.api.targets import ApiTargets, find_targets, is_mindspore_class, unwrap_step_hooks
 
 JIT, GRAD, USER_CELL = "mindspore.jit", "mindspore.grad", "mindspore.nn.Cell"
 
 
 class MindSporeSurface:
-    """The surface of MindSpore."""
+    """The public API of MindSpore that can be traced."""
 
     packages = frozenset({"mindspore"})
     machinery: Mapping[str, int] = {
@@ -35,53 +36,51 @@ class MindSporeSurface:
         "mindspore.ops.composite.base": 1,
         "mindspore.ops.function.grad.grad_func": 1,
     }
-    """Modules of the functions that `jit`, `grad`, `vjp` and the like make, and of `HyperMap`."""
+    """Modules of the functions that `jit`, `grad`, `vjp` and the like create, and of `HyperMap`."""
 
     def __init__(self) -> None:
         self._class_names: dict[type, str | None] = {}
 
     @functools.cached_property
-    def _places(self) -> Places:
-        return find_places()
+    def _targets(self) -> ApiTargets:
+        return find_targets()
 
     def names(self) -> Iterable[str]:
         """Return the names of everything that can be traced."""
-        places = self._places
-        classes = [*places.names_below(nn.Cell), *places.names_below(ops.Primitive)]
-        return [*places.functions.values(), *places.attributes.values(), *classes, JIT, GRAD]
+        targets = self._targets
+        classes = [*targets.subclass_names(nn.Cell), *targets.subclass_names(ops.Primitive)]
+        return [*targets.functions.values(), *targets.attributes.values(), *classes, JIT, GRAD]
 
     def install(self, tracer: ApiTracer) -> None:
-        """Have everything watched."""
-        for call in self._places.cell_calls:
+        """Register all targets with the tracer."""
+        for call in self._targets.cell_calls:
             tracer.module_call(call)
         if not tracer.wants_calls:
             return
-        for function, name in self._places.functions.items():
+        for function, name in self._targets.functions.items():
             tracer.function(function, name)
-        for attribute, name in self._places.attributes.items():
+        for attribute, name in self._targets.attributes.items():
             tracer.attribute(mindspore.Tensor, attribute, name)
-        tracer.method(ops.Primitive.__call__, lambda primitive: self._places.class_name(type(primitive)))
+        tracer.method(ops.Primitive.__call__, lambda primitive: self._targets.class_name(type(primitive)))
         tracer.function(base._pynative_func_grad_backward, GRAD)
-        tracer.function(unhooked(api._JitExecutor.__call__), JIT)
+        tracer.function(unwrap_step_hooks(api._JitExecutor.__call__), JIT)
 
     def value_texts(self) -> Mapping[type, Callable[[Any], str]]:
-        """Return what to say of tensors and the like."""
-        array = _array_texts()
+        """Return a function for each class of MindSpore values that describes one."""
         return {
-            mindspore.Tensor: array,
-            mindspore.COOTensor: array,
-            mindspore.CSRTensor: array,
+            **dict.fromkeys((mindspore.Tensor, mindspore.COOTensor, mindspore.CSRTensor), _array_formatter()),
             mindspore.Type: _type_text,
             mindspore.ParameterTuple: lambda parameters: f"ParameterTuple[{len(parameters)}]",
             api._JitExecutor: lambda executor: str(executor.fn.__name__),
         }
 
     def module_name(self, module: Any) -> str | None:
-        """Return the name of a Cell's class if it is MindSpore's own, and of the call if the Cell runs as a graph."""
-        kind = type(module)
-        if kind not in self._class_names:
-            self._class_names[kind] = self._places.class_name(kind) if is_own(kind) else None
-        return self._class_names[kind] or _name_as_graph(module)
+        """Return the class name of one of MindSpore's own Cells, or the call name of a Cell that runs as a graph."""
+        cell_class = type(module)
+        if cell_class not in self._class_names:
+            is_own = is_mindspore_class(cell_class)
+            self._class_names[cell_class] = self._targets.class_name(cell_class) if is_own else None
+        return self._class_names[cell_class] or _graph_call_name(module)
 
     def submodules(self, module: Any) -> Iterable[tuple[str, Any]]:
         """Return all Cells below a Cell."""
@@ -89,36 +88,33 @@ class MindSporeSurface:
 
     def synchronize(self) -> None:
         """Wait for kernels that are only queued."""
-        api._pynative_executor.sync()  # not by `native`, whose checks would count as time of the call
+        api._pynative_executor.sync()  # not through `native`, whose checks would add to the duration of the call
 
 
-def _name_as_graph(cell: Any) -> str | None:
+def _graph_call_name(cell: Any) -> str | None:
     if context._get_mode() == context.GRAPH_MODE:
         return USER_CELL
     return JIT if getattr(cell.construct, "__wrapped_by_jit__", False) else None
 
 
-def _array_texts() -> Callable[[Any], str]:
-    """Return what says the shape and type of a tensor, which MindSpore knows before the kernel that makes it has run.
+def _array_formatter() -> Callable[[Any], str]:
+    """Return a function that describes a tensor by shape and type, both available before its kernel has run.
 
-    The device is left out: MindSpore waits for the kernel to tell it.
+    The device is left out: MindSpore would wait for the kernel to report it.
     """
     dtypes = [value for value in vars(mindspore.dtype).values() if isinstance(value, mindspore.Type)]
-    types = {id(dtype): _type_text(dtype) for dtype in dtypes}  # to hash them takes as long as all the rest
-    known: dict[Any, str] = {}
+    # Keyed by id: hashing a type takes as long as everything else here.
+    type_texts = {id(dtype): _type_text(dtype) for dtype in dtypes}
 
-    def text(value: Any) -> str:
+    @functools.lru_cache(maxsize=1 << 14)
+    def format_key(class_name: str, shape: tuple[int, ...], type_text: str) -> str:
+        return f"{class_name}[{','.join(map(str, shape))}] {type_text}"
+
+    def format_array(value: Any) -> str:
         dtype = value.dtype
-        key = (type(value), value.shape, types.get(id(dtype)) or _type_text(dtype))
-        said = known.get(key)
-        if said is None:
-            kind, shape, name = key
-            said = f"{kind.__name__}[{','.join(map(str, shape))}] {name}"
-            if len(known) < 1 << 14:
-                known[key] = said
-        return said
+        return format_key(type(value).__name__, value.shape, type_texts.get(id(dtype)) or _type_text(dtype))
 
-    return text
+    return format_array
 
 
 def _type_text(dtype: Any) -> str:

@@ -1,7 +1,8 @@
-"""Where calls of MindSpore's API can be seen: its public functions, methods of tensors, Primitives and Cells.
+"""Finds the MindSpore calls to trace: public functions, tensor methods, Primitives and Cells.
 
-Left out is what does no work itself: settings, questions that no kernel answers, decorators and the registration of
-operators, and functions that only apply others, such as `grad`, `vjp`, `vmap` and `HyperMap`: what they apply is seen.
+Left out is what runs no operators itself: settings, queries that need no kernel, decorators, the registration of
+operators, and functions that only apply others, such as `grad`, `vjp`, `vmap` and `HyperMap`; the functions that they
+apply are traced.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import mindspore
 from mindspore import nn, ops
 
 from unified_profiler.model.api_names import public_names
+from unified_profiler_mindspore.record.live_classes import subclasses
 
 _NAMESPACES = (
     "mindspore.ops",
@@ -35,8 +37,8 @@ _TOP_LEVEL = (
     *("tensor", "from_numpy", "from_dlpack", "to_dlpack", "swap_tensors", "recompute", "reshard", "synchronize"),
     *("load", "load_checkpoint", "load_param_into_net", "save_checkpoint", "export"),
 )
-"""What works in `mindspore` itself; nearly all else there is settings."""
-_TOOLS = frozenset(
+"""Functions of `mindspore` itself that do work; nearly all others there are settings."""
+_EXCLUDED_MODULES = frozenset(
     {
         "mindspore.graph._utils.check_jit_forbidden_api",
         "mindspore.ops.composite.base",
@@ -48,116 +50,111 @@ _TOOLS = frozenset(
         "mindspore.ops.vm_impl_registry",
     }
 )
-"""Modules whose functions take functions or register something."""
-_NO_WORK = re.compile(
+"""Modules whose functions take functions or register operators."""
+_EXCLUDED_NAMES = re.compile(
     r"(destroy|get|init|jit|offload|storage)_\w+|is_(?!nonzero)\w+|set_(?!data)\w+|requires_grad_|new_group"
     r"|dim|ndimension|numel|nelement|stride|storage|untyped_storage|data_ptr|hooks|register_hook|\w+_pipeline\w*"
     r"|__(deepcopy|dir|format|getstate|hash|init|iter|len|new|parameter|reduce|setstate|sizeof)\w*__"
 )
-"""Settings, questions and the plumbing of objects."""
-_COMPUTED = ("T", "mT", "H", "mH")
+"""Settings, queries and Python's object protocol."""
+_COMPUTED_PROPERTIES = ("T", "mT", "H", "mH")
 """Properties of tensors that run operators."""
 
 
 @dataclass(frozen=True)
-class Places:
-    """What can be traced, and the name of each."""
+class ApiTargets:
+    """The functions, methods and classes that can be traced, with their public names."""
 
     names: Mapping[Any, str]
-    """Of everything public in MindSpore."""
+    """Public name of everything public in MindSpore."""
     functions: dict[FunctionType, str] = field(default_factory=dict)
-    """Methods that are written in Python as well."""
+    """Functions and methods written in Python."""
     attributes: dict[str, str] = field(default_factory=dict)
-    """Methods of `Tensor` that are not."""
+    """Methods of `Tensor` that are not written in Python."""
     cell_calls: list[FunctionType] = field(default_factory=list)
-    """The methods by which Cells are called."""
+    """The `__call__` methods of Cells."""
 
-    def class_name(self, kind: type) -> str:
-        """Return the name of a class, or of the first public one that it is made from."""
-        return next(self.names[parent] for parent in kind.__mro__ if parent in self.names)
+    def class_name(self, cls: type) -> str:
+        """Return the name of a class, or of its nearest public base."""
+        return next(self.names[base] for base in cls.__mro__ if base in self.names)
 
-    def names_below(self, kind: type) -> Iterator[str]:
-        """Yield the names of a class and of all that are made from it."""
-        for thing, name in self.names.items():
-            if isinstance(thing, type) and issubclass(thing, kind):
+    def subclass_names(self, cls: type) -> Iterator[str]:
+        """Yield the names of a class and of its public subclasses."""
+        for value, name in self.names.items():
+            if isinstance(value, type) and issubclass(value, cls):
                 yield name
 
 
-def is_own(kind: type) -> bool:
-    """Say whether a class is MindSpore's, not one of the user's."""
-    return kind.__module__.partition(".")[0] == "mindspore"
+def is_mindspore_class(cls: type) -> bool:
+    """Return whether a class is defined by MindSpore, not by the user."""
+    return cls.__module__.partition(".")[0] == "mindspore"
 
 
-def find_places() -> Places:
-    """Find everything in MindSpore as it is now."""
-    places = Places({thing: name for name, thing in public_names("mindspore").paths.items()})
+def find_targets() -> ApiTargets:
+    """Find everything that can be traced in MindSpore as it is now."""
+    targets = ApiTargets({value: name for name, value in public_names("mindspore").paths.items()})
     for function in _public_functions():
-        if function in places.names:
-            places.functions[function] = places.names[function]
+        if function in targets.names:
+            targets.functions[function] = targets.names[function]
     for owner in (mindspore.Tensor, mindspore.Parameter, mindspore.COOTensor, mindspore.CSRTensor):
-        _add_methods(places, owner)
-    _add_primitives(places)
-    _add_cells(places)
-    return places
+        _add_methods(targets, owner)
+    _add_primitives(targets)
+    _add_cells(targets)
+    return targets
 
 
 def _public_functions() -> Iterator[FunctionType]:
     modules = [sys.modules[name] for name in _NAMESPACES if name in sys.modules]
     for name, value in (item for module in modules for item in vars(module).items()):
-        if isinstance(value, FunctionType) and _works(name) and value.__module__ not in _TOOLS:
+        if isinstance(value, FunctionType) and _is_traced(name) and value.__module__ not in _EXCLUDED_MODULES:
             yield value
     for value in (getattr(mindspore, name, None) for name in _TOP_LEVEL):
         if isinstance(value, FunctionType):
             yield value
 
 
-def _add_methods(places: Places, owner: type) -> None:
-    for attribute in filter(_works, dir(owner)):
-        name, value = f"{places.names[owner]}.{attribute}", inspect.getattr_static(owner, attribute)
+def _add_methods(targets: ApiTargets, owner: type) -> None:
+    for attribute in filter(_is_traced, dir(owner)):
+        name, value = f"{targets.names[owner]}.{attribute}", inspect.getattr_static(owner, attribute)
         if isinstance(value, property):
-            value = value.fget if attribute in _COMPUTED else None
+            value = value.fget if attribute in _COMPUTED_PROPERTIES else None
         elif isinstance(value, staticmethod):
             value = value.__func__
         if isinstance(getattr(value, "__wrapped__", value), MethodDescriptorType):  # wrapped by another tracer
             if owner is mindspore.Tensor:
-                places.attributes[attribute] = name
+                targets.attributes[attribute] = name
         elif isinstance(value, FunctionType):
-            places.functions.setdefault(value, name)
+            targets.functions.setdefault(value, name)
 
 
-def _add_primitives(places: Places) -> None:
-    """Add the calls of Primitives that have a method of their own for it."""
-    for kind in {**vars(ops), **vars(ops.operations)}.values():
-        if isinstance(kind, type) and issubclass(kind, ops.Primitive) and kind is not ops.Primitive:
-            call = vars(kind).get("__call__")
-            if isinstance(call, FunctionType) and kind in places.names:
-                places.functions.setdefault(call, places.names[kind])
+def _add_primitives(targets: ApiTargets) -> None:
+    """Add the Primitives that define their own `__call__`."""
+    for value in {**vars(ops), **vars(ops.operations)}.values():
+        if isinstance(value, type) and issubclass(value, ops.Primitive) and value is not ops.Primitive:
+            call = vars(value).get("__call__")
+            if isinstance(call, FunctionType) and value in targets.names:
+                targets.functions.setdefault(call, targets.names[value])
 
 
-def _add_cells(places: Places) -> None:
-    """Add the calls of Cells. In one that goes on to the general one the Cell is seen there, and the call here."""
-    for kind in [nn.Cell, *_below(nn.Cell)]:
-        call = unhooked(vars(kind).get("__call__"))
-        if not isinstance(call, FunctionType) or not is_own(kind):
+def _add_cells(targets: ApiTargets) -> None:
+    """Add the `__call__` of Cells; one that calls super() is a function here, since the Cell is recorded in super()."""
+    for cell_class in {nn.Cell, *subclasses(nn.Cell)}:
+        call = unwrap_step_hooks(vars(cell_class).get("__call__"))
+        if not isinstance(call, FunctionType) or not is_mindspore_class(cell_class):
             continue
         if "__class__" in call.__code__.co_freevars:  # it uses super()
-            places.functions[call] = places.class_name(kind)
+            targets.functions[call] = targets.class_name(cell_class)
         else:
-            places.cell_calls.append(call)
+            targets.cell_calls.append(call)
 
 
-def unhooked(function: Any) -> Any:
-    """Return what a function calls that this package put in its place, to see steps end; None if that is no other."""
+def unwrap_step_hooks(function: Any) -> Any:
+    """Return the function beneath the wrappers of this package that detect steps; None if it wraps no function."""
     while str(getattr(function, "__globals__", {}).get("__name__")).startswith("unified_profiler"):
         function = getattr(function, "__wrapped__", None)
     return function
 
 
-def _below(kind: type) -> set[type]:
-    below: list[type] = kind.__subclasses__()
-    return set(below).union(*map(_below, below))
-
-
-def _works(attribute: str) -> bool:
+def _is_traced(attribute: str) -> bool:
     is_private = attribute.startswith("_") and not attribute.startswith("__")
-    return not is_private and not _NO_WORK.fullmatch(attribute)
+    return not is_private and not _EXCLUDED_NAMES.fullmatch(attribute)

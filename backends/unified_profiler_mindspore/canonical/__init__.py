@@ -1,3 +1,3 @@
-"""Maps native operators to canonical ones, and counts FLOPs, without importing MindSpore."""
+"""Maps MindSpore operators to canonical ones and counts FLOPs, without importing MindSpore."""
 
 from __future__ import annotations

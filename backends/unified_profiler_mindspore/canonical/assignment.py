@@ -1,7 +1,7 @@
-"""Canonical operators of MindSpore's kernels: what each is (`op`), what caused it (`origin`) and in which direction.
+"""Looks up the canonical operator (`op`), the cause (`origin`) and the direction of MindSpore kernels by their names.
 
-Names are looked up once per distinct name in canonical/ops.toml. What a name does not tell, the order of launches may
-(`order.py`); what neither tells for certain stays null.
+The names come from canonical/ops.toml. What a name leaves open may follow from the order of launches
+(`execution_order.py`); what remains uncertain stays null.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from unified_profiler_mindspore.canonical.kernel_names import Node
 
 @dataclass(frozen=True)
 class Lookup:
-    """The whole file, ready to be asked."""
+    """The tables of ops.toml, with the queries on them."""
 
     kernel: Mapping[str, str]
     forward: Mapping[str, str]
@@ -28,12 +28,14 @@ class Lookup:
     backward_type: re.Pattern[str]
     update_type: re.Pattern[str]
 
-    def knowing(self, bases: Mapping[str, Sequence[str]]) -> Lookup:
-        """Return what also knows classes of the program, given the names of their bases."""
+    def with_user_classes(self, bases: Mapping[str, Sequence[str]]) -> Lookup:
+        """Return a lookup that also covers the program's own classes, given the names of their bases."""
         optimizers = {
-            name: self._nearest(of, self.optimizer) or OPTIMIZER for name, of in bases.items() if "Optimizer" in of
+            name: _first_match(names, self.optimizer) or OPTIMIZER
+            for name, names in bases.items()
+            if "Optimizer" in names
         }
-        layers = {name: layer for name, of in bases.items() if (layer := self._nearest(of, self.layers))}
+        layers = {name: layer for name, names in bases.items() if (layer := _first_match(names, self.layers))}
         return replace(self, optimizer=optimizers | dict(self.optimizer), layers=layers | dict(self.layers))
 
     def op(self, node: Node) -> str | None:
@@ -41,7 +43,7 @@ class Lookup:
         return self.kernel.get(node.type)
 
     def direction(self, node: Node) -> str | None:
-        """Return the direction, where the path of the name or an optimizer's own type tells it."""
+        """Return the direction that the path of the name or an optimizer's own type implies."""
         if node.top == "Gradients":
             return BACKWARD
         if node.in_update or self.optimizer_of(node) is not None:
@@ -49,47 +51,43 @@ class Lookup:
         return FORWARD if node.cells else None
 
     def direction_by_type(self, node: Node) -> str | None:
-        """Return the direction, where the type of the kernel tells it: somebody may use it for something else."""
-        by_type = self.backward_type.search(node.expanded_from or node.type)
-        return BACKWARD if by_type else None
+        """Return the direction that the kernel type suggests; a program may use the type in another direction."""
+        return BACKWARD if self.backward_type.search(node.primitive) else None
 
     def origin(self, node: Node, direction: str | None) -> str | None:
-        """Return the operator of what caused the kernel, given its direction.
+        """Return the operator that caused the kernel, given its direction.
 
-        Of gradients it is the operator that was differentiated, not the layer: see `gradients`.
+        For gradients it is the operator that was differentiated, not the layer: see `gradients`.
         """
         if direction == UPDATE:
             return self.optimizer_of(node) or OPTIMIZER
         if direction == FORWARD:
-            return self.layer_of(node) or self.forward.get(node.type) or self._primitive(_cause(node))
+            return self.layer_of(node) or self.forward.get(node.type) or self._primitive_op(node.primitive)
         if node.gradient_of:
-            return self._primitive(node.gradient_of)
+            return self._primitive_op(node.gradient_of)
         if direction == BACKWARD and node.type in self.backward:
             return self.backward[node.type]
-        cause = _cause(node)
-        certain = node.top == "Gradients" or cause in self.anchors or self.backward_type.search(cause)
-        return self._primitive(cause) if certain else None
+        primitive = node.primitive
+        is_certain = node.top == "Gradients" or primitive in self.anchors or self.backward_type.search(primitive)
+        return self._primitive_op(primitive) if is_certain else None
 
     def layer_of(self, node: Node) -> str | None:
         """Return the innermost layer that a kernel is in."""
-        return next((self.layers[cell.kind] for cell in reversed(node.cells) if cell.kind in self.layers), None)
-
-    def _primitive(self, name: str) -> str | None:
-        return self.kernel.get(name.removesuffix("Grad")) or self.kernel.get(name)
+        return _first_match([cell.kind for cell in reversed(node.cells)], self.layers)
 
     def optimizer_of(self, node: Node) -> str | None:
-        """Return the optimizer whose Cell a kernel is in, or whose kernel it is."""
+        """Return the optimizer whose Cell contains the kernel, or that has the kernel as its own."""
         for cell in node.cells:
             if cell.kind in self.optimizer or cell.attribute == "optimizer":
                 return self.optimizer.get(cell.kind, OPTIMIZER)
         return self.kernel.get(node.type, OPTIMIZER) if self.update_type.search(node.type) else None
 
-    def _nearest(self, bases: Sequence[str], known: Mapping[str, str]) -> str | None:
-        return next((known[name] for name in bases if name in known), None)
+    def _primitive_op(self, name: str) -> str | None:
+        return self.kernel.get(name.removesuffix("Grad")) or self.kernel.get(name)
 
 
-def _cause(node: Node) -> str:
-    return node.expanded_from or node.type
+def _first_match(names: Sequence[str], operators: Mapping[str, str]) -> str | None:
+    return next((operators[name] for name in names if name in operators), None)
 
 
 @cache

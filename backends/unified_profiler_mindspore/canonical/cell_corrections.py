@@ -1,7 +1,8 @@
-"""Cells of kernels that are in the wrong one.
+"""Corrects kernels that MindSpore assigns to the wrong Cell.
 
-MindSpore compiles what `+` means once and uses it wherever tensors are added: all these additions are in the Cell that
-came first. One that has to do with nothing in its layer is in the smallest Cell that holds all it has to do with.
+MindSpore compiles Python operators such as `+` once and reuses the result, so that all additions carry the Cell of the
+first one. An addition that exchanges no values with its Cell is moved to the smallest Cell that contains all operators
+it exchanges values with.
 """
 
 from __future__ import annotations
@@ -13,24 +14,25 @@ from unified_profiler_mindspore.canonical.assignment import Lookup
 from unified_profiler_mindspore.canonical.kernel_names import Cell, Node
 from unified_profiler_mindspore.read.graph_ir import Graph, Operator
 
-_SHARED = frozenset({"Add", "AddExt", "Sub", "SubExt", "Mul", "Muls", "Div", "Divs", "Neg"})
-"""What Python's signs mean; no layer is made of one of these alone."""
+_PYTHON_OPERATORS = frozenset({"Add", "AddExt", "Sub", "SubExt", "Mul", "Muls", "Div", "Divs", "Neg"})
+"""Primitives of Python's operators; no layer consists of one of these alone."""
 
 
-def corrected(node: Node, graph: Graph, operator: Operator, table: Lookup) -> Node:
-    """Return a node with the Cells that it is in for certain."""
-    known = any(cell.kind in table.layers or cell.kind in table.optimizer for cell in node.cells)
-    if node.top != "Default" or operator.type not in _SHARED or not known:
+def correct_cells(operator: Operator, graph: Graph, table: Lookup) -> Node:
+    """Return the node of an operator with the Cells that it is certain to be in."""
+    node = operator.node
+    in_known_cell = any(cell.kind in table.layers or cell.kind in table.optimizer for cell in node.cells)
+    if node.top != "Default" or operator.type not in _PYTHON_OPERATORS or not in_known_cell:
         return node
-    around = _around(graph, operator)
-    if not around or any(cells[: len(node.cells)] == node.cells for cells in around):
+    adjacent = _adjacent_cells(graph, operator)
+    if not adjacent or any(cells[: len(node.cells)] == node.cells for cells in adjacent):
         return node
-    shared = tuple(cells[0] for cells in takewhile(lambda same: len(set(same)) == 1, zip(*around, strict=False)))
+    shared = tuple(cells[0] for cells in takewhile(lambda same: len(set(same)) == 1, zip(*adjacent, strict=False)))
     return dataclasses.replace(node, cells=shared)
 
 
-def _around(graph: Graph, operator: Operator) -> list[tuple[Cell, ...]]:
-    """Return the Cells of the forward operators that an operator takes from or gives to."""
+def _adjacent_cells(graph: Graph, operator: Operator) -> list[tuple[Cell, ...]]:
+    """Return the Cells of the forward operators that produce the inputs or use the result of an operator."""
     keys = {*graph.sources(operator), *graph.users(operator.key)} & graph.by_key.keys()
     nodes = [graph.by_key[key].node for key in keys]
     return [node.cells for node in nodes if node.top == "Default"]

@@ -1,8 +1,8 @@
-"""Floating-point operations of kernels on the host, from the shapes that were recorded.
+"""Counts floating-point operations of kernels on the host from the recorded shapes.
 
-Counted are convolutions, products of matrices, additions and multiplications, as PyTorch counts them. A kernel's input
-shapes do not always tell: whether an operand of a product is transposed, how a convolution strides. Then the graph
-tells, where it is known, or another kernel of the same layer; where none does, there is no number.
+Convolutions, matrix products, additions and multiplications are counted as PyTorch counts them. Input shapes alone may
+leave open whether an operand of a product is transposed, or the stride of a convolution. Then the recorded graph or
+another kernel of the same layer decides; without either there is no count.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from math import isqrt, prod
 
-from unified_profiler_mindspore.canonical.graph_locations import Launched
+from unified_profiler_mindspore.canonical.graph_locations import Kernel
 from unified_profiler_mindspore.read.graph_ir import Shape
 from unified_profiler_mindspore.read.note import OperatorCall
 
 Shapes = tuple[Shape, ...]
 
 
-def tensors(text: str | None) -> Shapes:
+def tensor_shapes(text: str | None) -> Shapes:
     """Return the shapes of tensors among a kernel's inputs, given as JSON."""
     return tuple(tuple(shape) for shape in json.loads(text or "[]") if isinstance(shape, list))
 
 
-def flops(launched: Sequence[int], kernels: Sequence[Launched], shapes: Sequence[str | None]) -> list[int | None]:
+def flops(launches: Sequence[int], kernels: Sequence[Kernel], shapes: Sequence[str | None]) -> list[int | None]:
     """Return the floating-point operations of each launch, None where they are not known or not counted.
 
     Args:
-        launched: The kernel of each launch, as a number.
-        kernels: What is known of each.
+        launches: Index of the kernel of each launch.
+        kernels: The distinct kernels.
         shapes: The input shapes of each launch, as JSON.
     """
-    cases = {(number, text): tensors(text) for number, text in zip(launched, shapes, strict=True)}
-    layers = _Convolutions([(kernels[number].node.type, of) for (number, _), of in cases.items()])
-    found = {case: _of(kernels[case[0]], of, layers) for case, of in cases.items()}
-    return [found[case] for case in zip(launched, shapes, strict=True)]
+    cases = {(index, text): tensor_shapes(text) for index, text in zip(launches, shapes, strict=True)}
+    layers = _Convolutions([(kernels[index].node.type, inputs) for (index, _), inputs in cases.items()])
+    counts = {case: _count(kernels[case[0]], inputs, layers) for case, inputs in cases.items()}
+    return [counts[case] for case in zip(launches, shapes, strict=True)]
 
 
 def flops_of_call(call: OperatorCall, kernel: str) -> int | None:
@@ -48,87 +48,87 @@ def flops_of_call(call: OperatorCall, kernel: str) -> int | None:
         return None
     if kernel == "Conv2D":
         return _convolution(call.result, right)
-    return 2 * size * (_shared(left, right, call.result) if call.operator in _TRANSPOSING else left[-1])
+    return 2 * size * (_inner_size(left, right, call.result) if call.operator in _TRANSPOSING else left[-1])
 
 
-def _shared(left: Shape, right: Shape, result: Shape) -> int:
-    """Return the dimension that both operands of a product share, whichever of them is transposed."""
-    return isqrt(prod(left[-2:]) * prod(right[-2:]) // max(prod(result[-2:]), 1))
-
-
-def _of(kernel: Launched, shapes: Shapes, layers: _Convolutions) -> int | None:
+def _count(kernel: Kernel, shapes: Shapes, layers: _Convolutions) -> int | None:
     if any(size < 0 for shape in shapes for size in shape):
         return None
-    kind, result = kernel.node.type, _result(kernel, shapes)
-    if kind in _BY_LAYER and len(shapes) > 1:
-        return _BY_LAYER[kind](shapes, result, layers)
-    if kind in _PRODUCTS and len(shapes) > 1:
-        plain = kernel.node.expanded_from == "MatMulExt"  # transposes its operands by kernels of their own
-        return _product(shapes[0], shapes[1], result, plain=plain)
-    return _largest(shapes) if kind in _ELEMENTWISE and shapes else None
+    kernel_type, result = kernel.node.type, _result_shape(kernel, shapes)
+    if kernel_type in _BY_LAYER and len(shapes) > 1:
+        return _BY_LAYER[kernel_type](shapes, result, layers)
+    if kernel_type in _PRODUCTS and len(shapes) > 1:
+        # MatMulExt transposes its operands with kernels of their own.
+        is_plain = kernel.node.expanded_from == "MatMulExt"
+        return _product(shapes[0], shapes[1], result, is_plain=is_plain)
+    return _broadcast_size(shapes) if kernel_type in _ELEMENTWISE and shapes else None
 
 
-def _result(kernel: Launched, shapes: Shapes) -> Shape | None:
-    """Return the shape of what comes out, if the graph tells; of a piece it only knows the whole."""
-    if kernel.place is None or kernel.node.expanded_from or shapes != kernel.shapes:
+def _result_shape(kernel: Kernel, shapes: Shapes) -> Shape | None:
+    """Return the result shape from the graph, which for an expanded operator only has that of the whole."""
+    if kernel.location is None or kernel.node.expanded_from or shapes != kernel.shapes:
         return None
-    shape = kernel.place.operator.shape
+    shape = kernel.location.operator.shape
     return None if shape is None or any(size < 0 for size in shape) else shape
 
 
-# --- products of matrices ---------------------------------------------------------------------------------------------
+# --- matrix products --------------------------------------------------------------------------------------------------
 
 _PRODUCTS = frozenset({"MatMul", "BatchMatMul", "MatMulExt", "BatchMatMulExt", "Dense"})
 _TRANSPOSING = frozenset({"MatMul", "BatchMatMul"})
-"""Operators that transpose their operands on demand; the others take the last dimension of the first."""
+"""Operators that transpose their operands on demand; the others contract the last dimension of the first."""
 
 
-def _product(left: Shape, right: Shape, result: Shape | None, *, plain: bool) -> int | None:
-    """Count a product: twice the size of the result times the dimension that both operands share.
+def _product(left: Shape, right: Shape, result: Shape | None, *, is_plain: bool) -> int | None:
+    """Count a product: twice the size of the result times the inner dimension.
 
-    Without the result, the shared dimension may be any two of the same size; there is an answer if all give the same.
+    Without the result, any two dimensions of the same size may be the inner one; there is a count if all give the same.
     """
     if len(left) < 2 or len(right) < 2 or left[:-2] != right[:-2]:
         return None
     if not prod(left) or not prod(right):
         return 0
     if result is not None and len(result) == len(left):
-        return 2 * prod(result) * _shared(left, right, result)
-    pairs = [(left[-1], right[-2])] if plain else [(one, other) for one in left[-2:] for other in right[-2:]]
-    found = {2 * prod(left) * prod(right[-2:]) // one for one, other in pairs if one == other}
-    return found.pop() if len(found) == 1 else None
+        return 2 * prod(result) * _inner_size(left, right, result)
+    inner_sizes = {left[-1]} & {right[-2]} if is_plain else {*left[-2:]} & {*right[-2:]}
+    counts = {2 * prod(left) * prod(right[-2:]) // size for size in inner_sizes}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _inner_size(left: Shape, right: Shape, result: Shape) -> int:
+    """Return the size of the inner dimension of a product, whichever operand is transposed."""
+    return isqrt(prod(left[-2:]) * prod(right[-2:]) // max(prod(result[-2:]), 1))
 
 
 # --- convolutions -----------------------------------------------------------------------------------------------------
 
 
 class _Convolutions:
-    """Shapes of convolutions that other kernels of the same layer tell, where all of them tell the same."""
+    """Shapes of convolutions taken from other kernels of the same layer, where all of them agree."""
 
     def __init__(self, kernels: Sequence[tuple[str, Shapes]]) -> None:
         self._results: dict[tuple[Shape, int], set[Shape]] = defaultdict(set)
         self._filters: dict[tuple[Shape, int], set[Shape]] = defaultdict(set)
-        for kind, shapes in kernels:
-            if kind == "Conv2DBackpropFilter" and len(shapes) > 1:
+        for kernel_type, shapes in kernels:
+            if kernel_type == "Conv2DBackpropFilter" and len(shapes) > 1:
                 gradient, images = shapes[:2]
                 self._results[images, gradient[1]].add(gradient)
-            if kind == "Conv2D" and len(shapes) > 1:
+            if kernel_type == "Conv2D" and len(shapes) > 1:
                 images, filters = shapes[:2]
                 self._filters[images, filters[0]].add(filters)
 
     def result(self, images: Shape, filters: Shape) -> Shape | None:
-        """Return the shape of a convolution's result, by the gradient that it gets."""
-        return self._only(images, filters[0], self._results)
+        """Return the shape of a convolution's result, which is that of its gradient."""
+        return self._unambiguous(images, filters[0], self._results)
 
     def filters(self, images: Shape, gradient: Shape) -> Shape | None:
-        """Return the shape of a convolution's filters, by its forward kernel."""
-        return self._only(images, gradient[1], self._filters)
+        """Return the shape of a convolution's filters, an input of its forward kernel."""
+        return self._unambiguous(images, gradient[1], self._filters)
 
-    def _only(self, images: Shape, count: int, of: dict[tuple[Shape, int], set[Shape]]) -> Shape | None:
-        """Return what is told of layers with these images and number of filters, if they are of one kind."""
+    def _unambiguous(self, images: Shape, count: int, shapes: dict[tuple[Shape, int], set[Shape]]) -> Shape | None:
+        """Return the shape for these images and number of filters, if all layers with them are alike."""
         key = images, count
-        alike = len(self._results[key]) == 1 and len(self._filters[key]) == 1
-        return next(iter(of[key])) if alike else None
+        return next(iter(shapes[key])) if len(self._results[key]) == len(self._filters[key]) == 1 else None
 
 
 def _forward(shapes: Shapes, result: Shape | None, layers: _Convolutions) -> int | None:
@@ -142,8 +142,7 @@ def _gradient_of_filters(shapes: Shapes, result: Shape | None, layers: _Convolut
 
 
 def _gradient_of_images(shapes: Shapes, _: Shape | None, __: _Convolutions) -> int | None:
-    gradient, filters = shapes[:2]
-    return _convolution(gradient, filters)
+    return _convolution(*shapes[:2])
 
 
 def _convolution(result: Shape | None, filters: Shape | None) -> int | None:
@@ -162,7 +161,7 @@ _BY_LAYER: dict[str, Callable[[Shapes, Shape | None, _Convolutions], int | None]
 _ELEMENTWISE = frozenset({"Add", "AddExt", "Mul", "Muls"})
 
 
-def _largest(shapes: Shapes) -> int:
-    """Count one operation for each element of what comes out: of operands that are stretched to the same shape."""
+def _broadcast_size(shapes: Shapes) -> int:
+    """Count one operation for each element of the result, whose shape is that of the broadcast operands."""
     rank = max(map(len, shapes))
     return prod(max(sizes) for sizes in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True))

@@ -1,9 +1,9 @@
-"""Where in their graphs kernels are.
+"""Locates the kernels that ran in the graphs that were recorded.
 
-MindSpore numbers the kernels of one path and type in the order in which they are in the graph, on from graph to graph,
-so that numbers in a file of a graph are others. Pieces of operators that were taken apart have no path but the type of
-these: they are numbered in the same order, and if all operators of a type give equally many pieces, or it is known how
-many each gives, their numbers tell the operator.
+MindSpore numbers the kernels of one path and type in graph order, continuing from graph to graph, so that the numbers
+in a graph file differ. Parts of expanded operators have no path, only the type of the operator. They are numbered in
+the same order, so their numbers identify the operator if all operators of a type expand into equally many parts, or if
+the number of parts of each is known.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from itertools import repeat
 from typing import NamedTuple
 
 from unified_profiler_mindspore.canonical.assignment import Lookup
-from unified_profiler_mindspore.canonical.cell_corrections import corrected
+from unified_profiler_mindspore.canonical.cell_corrections import correct_cells
 from unified_profiler_mindspore.canonical.kernel_names import Node
 from unified_profiler_mindspore.canonical.updates import unscoped_updates
 from unified_profiler_mindspore.read.graph_ir import Graph, Operator, Shape
 
-_RENAMED = {"Conv2DBackpropInput": "Conv2DTranspose"}
-"""Types of kernels that are called otherwise in the graph."""
+_GRAPH_TYPES = {"Conv2DBackpropInput": "Conv2DTranspose"}
+"""Type in the graph of kernels whose own type differs."""
 
 
-class Place(NamedTuple):
+class GraphLocation(NamedTuple):
     """An operator in a graph."""
 
     graph: Graph
@@ -32,83 +32,87 @@ class Place(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Launched:
-    """All about a kernel that is the same each time it is launched."""
+class Kernel:
+    """The properties of a kernel that are the same in each launch."""
 
     name: str
     node: Node
     shapes: tuple[Shape, ...]
-    """Shapes of the tensors that it takes, of the first time."""
-    place: Place | None = None
+    """Shapes of its input tensors in the first launch."""
+    location: GraphLocation | None = None
 
 
-def placed(launched: Sequence[Launched], graphs: Sequence[Graph], table: Lookup) -> list[Launched]:
-    """Return the kernels with their places; a piece's node is that of the operator it is a piece of."""
-    if not graphs:
-        return list(launched)
-    updating = {id(graph): unscoped_updates(graph, table) for graph in graphs}
-    operators = [_by_path_and_by_type(graph) for graph in graphs]
-    known = {name for of in operators for name in of}
-    rows: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for row, one in enumerate(launched):
-        rows[_operators_of(one, known), one.node.type].append(row)
-    found: dict[int, Place] = {}
-    for (wanted, kind), alike in rows.items():
-        places = [of[wanted] for of in operators if wanted in of]
-        if len(places) == 1:  # of several graphs it is not known which was numbered first
-            found |= _dealt(kind, sorted(alike, key=lambda row: launched[row].node.number), places[0], launched)
-    return [_placed(one, found[row], table, updating) if row in found else one for row, one in enumerate(launched)]
+def locate_kernels(kernels: Sequence[Kernel], graphs: Sequence[Graph], table: Lookup) -> list[Kernel]:
+    """Return the kernels with their graph locations; a part gets the node of its operator."""
+    updates = {id(graph): unscoped_updates(graph, table) for graph in graphs}
+    indexes = [_index_operators(graph) for graph in graphs]
+    paths = {path for index in indexes for path in index}
+    rows_by_path: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for row, kernel in enumerate(kernels):
+        rows_by_path[_operator_path(kernel, paths), kernel.node.type].append(row)
+    locations: dict[int, GraphLocation] = {}
+    for (path, _), rows in rows_by_path.items():
+        candidates = [index[path] for index in indexes if path in index]
+        if len(candidates) == 1:  # with several graphs it is not known which was numbered first
+            rows.sort(key=lambda row: kernels[row].node.number)
+            locations |= zip(rows, _assign([kernels[row] for row in rows], candidates[0]), strict=False)
+    return [
+        _with_location(kernel, locations[row], table, updates) if row in locations else kernel
+        for row, kernel in enumerate(kernels)
+    ]
 
 
-def _operators_of(one: Launched, known: Collection[str]) -> str:
-    """Return by what the operators of a kernel are found: path and type, or the type alone of pieces."""
-    kind, path = one.node.type, one.name.rpartition("/")[0]
-    if one.node.expanded_from or not path:
-        return one.node.expanded_from or ""
-    return f"{path}/{kind}" if f"{path}/{kind}" in known else f"{path}/{_RENAMED.get(kind, kind)}"
+def _operator_path(kernel: Kernel, paths: Collection[str]) -> str:
+    """Return the key of a kernel's operators in the index: path and type, or only the type for parts."""
+    kernel_type, path = kernel.node.type, kernel.name.rpartition("/")[0]
+    if kernel.node.expanded_from or not path:
+        return kernel.node.expanded_from or ""
+    own_path = f"{path}/{kernel_type}"
+    return own_path if own_path in paths else f"{path}/{_GRAPH_TYPES.get(kernel_type, kernel_type)}"
 
 
-def _by_path_and_by_type(graph: Graph) -> dict[str, list[Place]]:
-    found: dict[str, list[Place]] = defaultdict(list)
+def _index_operators(graph: Graph) -> dict[str, list[GraphLocation]]:
+    """Return the operators of a graph by path and type, and by type alone."""
+    index: dict[str, list[GraphLocation]] = defaultdict(list)
     for operator in graph.operators:
-        found[f"{operator.name.rpartition('/')[0]}/{operator.type}"].append(Place(graph, operator))
-        found[operator.type].append(Place(graph, operator))
-    return dict(found)
+        index[f"{operator.name.rpartition('/')[0]}/{operator.type}"].append(GraphLocation(graph, operator))
+        index[operator.type].append(GraphLocation(graph, operator))
+    return dict(index)
 
 
-def _placed(one: Launched, place: Place, table: Lookup, updating: Mapping[int, set[str]]) -> Launched:
+def _with_location(kernel: Kernel, location: GraphLocation, table: Lookup, updates: Mapping[int, set[str]]) -> Kernel:
+    graph, operator = location
     node = dataclasses.replace(
-        corrected(place.operator.node, place.graph, place.operator, table),
-        type=one.node.type,
-        expanded_from=one.node.expanded_from,
-        number=one.node.number,
+        correct_cells(operator, graph, table),
+        type=kernel.node.type,
+        expanded_from=kernel.node.expanded_from,
+        number=kernel.node.number,
         in_graph=True,
-        in_update=place.operator.key in updating[id(place.graph)],
+        in_update=operator.key in updates[id(graph)],
     )
-    return dataclasses.replace(one, node=node, place=place)
+    return dataclasses.replace(kernel, node=node, location=location)
 
 
-def _dealt(kind: str, alike: Sequence[int], places: Sequence[Place], launched: Sequence[Launched]) -> dict[int, Place]:
-    """Deal kernels of one path and type out to their operators; none if they do not add up, or do not fit."""
-    numbers = [launched[row].node.number for row in alike]
-    counts = _counts(kind, len(alike), places)
-    if numbers != list(range(numbers[0], numbers[0] + len(alike))) or sum(counts) != len(alike):
-        return {}
-    dealt = [place for place, count in zip(places, counts, strict=True) for _ in repeat(None, count)]
-    fit = all(_fits(launched[row].shapes, place) for row, place in zip(alike, dealt, strict=True))
-    return dict(zip(alike, dealt, strict=True)) if fit else {}
+def _assign(kernels: Sequence[Kernel], operators: Sequence[GraphLocation]) -> list[GraphLocation]:
+    """Return the operator of each kernel of one path and type; none if numbers, counts or shapes do not match."""
+    numbers = [kernel.node.number for kernel in kernels]
+    counts = _kernel_counts(kernels[0].node.type, len(kernels), operators)
+    if numbers != list(range(numbers[0], numbers[0] + len(kernels))) or sum(counts) != len(kernels):
+        return []
+    assigned = [operator for operator, count in zip(operators, counts, strict=True) for _ in repeat(None, count)]
+    return assigned if all(map(_shapes_match, kernels, assigned)) else []
 
 
-def _counts(kind: str, total: int, places: Sequence[Place]) -> list[int]:
-    """Return how many kernels of one type each operator gives."""
-    primitive = places[0].operator.type
-    if primitive in _VARYING and kind != primitive:
-        return [_VARYING[primitive](place.graph.input_shapes(place.operator))[kind] for place in places]
-    return [total // len(places)] * len(places)
+def _kernel_counts(kernel_type: str, total: int, operators: Sequence[GraphLocation]) -> list[int]:
+    """Return how many kernels of one type each operator launches."""
+    primitive = operators[0].operator.type
+    if primitive in _VARYING and kernel_type != primitive:
+        return [_VARYING[primitive](graph.input_shapes(operator))[kernel_type] for graph, operator in operators]
+    return [total // len(operators)] * len(operators)
 
 
-def _product_of_matrices(shapes: Sequence[Shape]) -> Counter[str]:
-    """Return what a product is taken apart into: operands of more dimensions are first made to have the same."""
+def _expand_matrix_product(shapes: Sequence[Shape]) -> Counter[str]:
+    """Count the kernels of a matrix product: batch dimensions of the operands are first broadcast to each other."""
     if len(shapes) < 2 or min(map(len, shapes)) < 2:
         return Counter()
     left, right = (shape[:-2] for shape in shapes[:2])
@@ -116,19 +120,20 @@ def _product_of_matrices(shapes: Sequence[Shape]) -> Counter[str]:
         return Counter(MatMul=1)
     rank = max(len(left), len(right))
     left, right = ((1,) * (rank - len(batch)) + batch for batch in (left, right))
-    both = tuple(map(max, left, right))
-    return Counter(BatchMatMul=1, BroadcastTo=(left != both) + (right != both))
+    common = tuple(map(max, left, right))
+    return Counter(BatchMatMul=1, BroadcastTo=(left != common) + (right != common))
 
 
-_VARYING = {"MatMulExt": _product_of_matrices}
-"""Operators that are taken apart differently, depending on their shapes."""
+_VARYING = {"MatMulExt": _expand_matrix_product}
+"""Operators whose expansion depends on their shapes."""
 
 
-def _fits(shapes: Sequence[Shape], place: Place) -> bool:
-    """Say whether a piece takes something of its operator's shape; a piece of numbers, or of unknown shapes, may."""
-    whole = {squeezed(shape) for shape in shapes if shape}
-    own = {squeezed(shape) for shape in (*place.graph.input_shapes(place.operator), place.operator.shape or ())}
-    return not whole or not own or bool(whole & own)
+def _shapes_match(kernel: Kernel, location: GraphLocation) -> bool:
+    """Return whether a part has an input of its operator's shape; unknown shapes and scalars always match."""
+    graph, operator = location
+    kernel_shapes = {squeezed(shape) for shape in kernel.shapes if shape}
+    operator_shapes = {squeezed(shape) for shape in (*graph.input_shapes(operator), operator.shape or ())}
+    return not kernel_shapes or not operator_shapes or not kernel_shapes.isdisjoint(operator_shapes)
 
 
 def squeezed(shape: Shape) -> Shape:

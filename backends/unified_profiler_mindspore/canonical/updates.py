@@ -1,7 +1,7 @@
-"""Operators of a graph that only update parameters, although their path does not say so.
+"""Finds graph operators that only update parameters although their path does not show it.
 
-In a graph that `ms.jit` made of a function nothing is in the Cell of an optimizer. It is known by its own kernels; the
-rest is what only they use, and what writes parameters or values that they read.
+In a graph that `ms.jit` made of a function no operator is in the Cell of an optimizer. The optimizer's own kernels are
+recognized by type; the others are operators used only by these, and operators that write values they read.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from unified_profiler_mindspore.read.graph_ir import Graph
 
 
 def unscoped_updates(graph: Graph, table: Lookup) -> set[str]:
-    """Return the operators outside of any Cell that only update parameters, by their keys."""
-    known = {one.key for one in graph.operators if table.direction(one.node) == UPDATE}
-    read = {key for one in graph.operators if one.key in known for key in graph.sources(one)}
-    loose = [one for one in graph.operators if one.key not in known and one.node.is_unscoped]
-    found = {one.key for one in loose if one.type.startswith("Assign") and graph.sources(one) & read}
-    for one in reversed(loose):
-        users = graph.users(one.key)
-        if users and users <= known | found:
-            found.add(one.key)
-    return found
+    """Return the keys of operators outside of any Cell that only update parameters."""
+    updates = [operator for operator in graph.operators if table.direction(operator.node) == UPDATE]
+    keys = {operator.key for operator in updates}
+    read = {key for operator in updates for key in graph.sources(operator)}
+    unscoped = [operator for operator in graph.operators if operator.key not in keys and operator.node.is_unscoped]
+    indirect = {each.key for each in unscoped if each.type.startswith("Assign") and graph.sources(each) & read}
+    for operator in reversed(unscoped):
+        users = graph.users(operator.key)
+        if users and users <= keys | indirect:
+            indirect.add(operator.key)
+    return indirect

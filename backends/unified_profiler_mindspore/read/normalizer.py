@@ -1,7 +1,7 @@
-"""MindSporeNormalizer: what MindSpore's profiler wrote, in this program or any other, as events of the schema.
+"""Converts the output of MindSpore's profiler, whichever program recorded it, to events of the schema.
 
-Works without MindSpore. Left out are the files of `files.LEFT_OUT` and `trace_view.LEFT_OUT`, the fields named in
-`launches`, and what is derived from the rest (`device_events.DERIVED`).
+Works without MindSpore. Left out are the files and fields named in the docstrings of `files`, `trace_view` and
+`launches`, and processes derived from others (`device.events.DERIVED`).
 """
 
 from __future__ import annotations
@@ -23,38 +23,40 @@ from unified_profiler_mindspore.read.files import FRAMEWORK, LAUNCHES, MEMORY, S
 from unified_profiler_mindspore.read.host.events import host_events
 from unified_profiler_mindspore.read.note import NAME
 
-_MARKS = (b'"MindSpore"', b'"CPU OP"', b'"Ascend Hardware"')
+_PROCESS_NAMES = (b'"MindSpore"', b'"CPU OP"', b'"Ascend Hardware"')
 """Processes of MindSpore's timeline; torch on the same device writes a file of the same name."""
 
-_NAMES = (LAUNCHES, SHAPES, MEMORY, NAME, TRACE, KERNELS)
-"""Beginnings of the names of files that stand for their directory."""
+_PREFIXES = (LAUNCHES, SHAPES, MEMORY, NAME, TRACE, KERNELS)
+"""Prefixes of file names that identify their directory."""
 
 _OPENING = 1 << 16
+"""Bytes of the timeline that are searched for process names."""
 
 
 class MindSporeNormalizer:
-    """Turns a directory of MindSpore's profiler into events: from the host's files, or those of a device."""
+    """Converts a directory of MindSpore's profiler to events, from the host's files or those of a device."""
 
     def recognizes(self, path: Path) -> bool:
-        """Say whether this is a directory of MindSpore's profiler, or a file in one."""
-        with suppress(OSError):  # a directory that may not be looked into
+        """Return whether this is a directory of MindSpore's profiler, or a file in one."""
+        with suppress(OSError):  # a directory without read permission
             return _folder_of(path) is not None
         return False
 
     def normalize(self, capture: NativeCapture) -> EventTable:
-        """Return all events of the capture; what is known about it as a whole is the schema metadata `native`.
+        """Return all events of the capture; metadata of the recording is in the schema metadata `native`.
 
         Raises:
             TraceFormatError: The files are damaged, missing or of another kind.
         """
         with reading(", ".join(map(str, capture.files)), expected="a directory of MindSpore's profiler"):
-            folder = _one_folder(capture.files)
-            table, said = device_events(folder) if (folder / TRACE).is_file() else host_events(folder)
-            said = {**said, "files": [folder.name]} if folder not in capture.files else said
-            return checked_events(table).replace_schema_metadata({b"native": msgspec.json.encode(said)})
+            folder = _capture_folder(capture.files)
+            table, metadata = device_events(folder) if (folder / TRACE).is_file() else host_events(folder)
+            if folder not in capture.files:
+                metadata = {**metadata, "files": [folder.name]}
+            return checked_events(table).replace_schema_metadata({b"native": msgspec.json.encode(metadata)})
 
 
-def _one_folder(paths: Sequence[Path]) -> Path:
+def _capture_folder(paths: Sequence[Path]) -> Path:
     folders = {folder for path in paths if (folder := _folder_of(path))}
     if len(folders) != 1:
         names = [str(path) for path in paths]
@@ -64,26 +66,26 @@ def _one_folder(paths: Sequence[Path]) -> Path:
 
 
 def _folder_of(path: Path) -> Path | None:
-    """Return the directory with the files to read: of a device where there was one, otherwise of the host.
+    """Return the directory with the files to read: those of a device if there was one, otherwise those of the host.
 
-    On a host alone the analysis knows less than the files it was made from.
+    Without a device, the analysis contains less than the files it was made from.
     """
     if path.is_file():
-        return path.parent if path.name.startswith(_NAMES) and _is_either(path.parent) else None
+        return path.parent if path.name.startswith(_PREFIXES) and _is_readable(path.parent) else None
     output, host = path / OUTPUT, path / FRAMEWORK
-    if _is_analyzed(output) and ((output / KERNELS).is_file() or not _is_host(host)):
+    if _is_analysis(output) and ((output / KERNELS).is_file() or not _is_host(host)):
         return output
-    return next((folder for folder in (host, path) if _is_either(folder)), None)
+    return next(filter(_is_readable, (host, path)), None)
 
 
-def _is_either(folder: Path) -> bool:
-    return _is_host(folder) or _is_analyzed(folder)
+def _is_readable(folder: Path) -> bool:
+    return _is_host(folder) or _is_analysis(folder)
 
 
 def _is_host(folder: Path) -> bool:
     return folder.is_dir() and (any(folder.glob(f"{LAUNCHES}_*.txt")) or (folder / NAME).is_file())
 
 
-def _is_analyzed(folder: Path) -> bool:
+def _is_analysis(folder: Path) -> bool:
     opening = opening_of(folder / TRACE, _OPENING)
-    return opening.lstrip().startswith(b"[") and any(mark in opening for mark in _MARKS)
+    return opening.lstrip().startswith(b"[") and any(name in opening for name in _PROCESS_NAMES)

@@ -1,6 +1,6 @@
-"""The note that a recorder leaves beside the native files: what they do not say themselves, and how long they are.
+"""Reads and writes the note that a recorder leaves beside the native files: version, time window, file sizes and more.
 
-MindSpore writes no version and no window into its files, and does not say when a disk was full.
+MindSpore writes no version and no time window into its files, and does not report a full disk.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ NAME = "unified_profiler.json"
 Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Span(msgspec.Struct, frozen=True, array_like=True):
-    """A time in which all kernels had one direction, where no span within it says otherwise."""
+class DirectionSpan(msgspec.Struct, frozen=True, array_like=True):
+    """A time span in which all kernels had one direction, except in spans nested within it."""
 
     direction: str
     start_ns: int
@@ -34,7 +34,7 @@ class OperatorCall(msgspec.Struct, frozen=True, array_like=True):
 
     operator: str
     inputs: tuple[tuple[Size, ...] | None, ...]
-    """Shapes of the arguments, None for those that are no tensors."""
+    """Shapes of the arguments, None for those that are not tensors."""
     result: tuple[Size, ...]
 
 
@@ -46,36 +46,32 @@ class OperatorCalls(msgspec.Struct, frozen=True):
     """Positions in `distinct`, in the order of dispatch."""
 
     def __post_init__(self) -> None:
-        """Check the positions.
-
-        Raises:
-            ValueError: One is of no operator.
-        """
+        """Raise a ValueError if a position is out of range."""
         if max(self.order, default=-1) >= len(self.distinct):
             msg = f"expected positions below {len(self.distinct)}, found {max(self.order)}"
             raise ValueError(msg)
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """One recording of this package."""
+    """Metadata of one recording."""
 
     framework_version: str
     pid: int
     start_ns: int
     stop_ns: int
     sizes_bytes: dict[str, int]
-    """The native files and how long each was when recording ended."""
-    spans: tuple[Span, ...] | None = None
-    """When gradients were computed and parameters updated by calls of the program; None if it is not known."""
+    """Size of each native file when recording ended, by name."""
+    spans: tuple[DirectionSpan, ...] | None = None
+    """Gradient computations and parameter updates called by the program; None if not known."""
     bases: dict[str, list[str]] = {}
-    """Classes of optimizers, and those of the program that are a layer of MindSpore by another name: their bases."""
+    """Names of the bases of optimizers and of user-defined classes that only rename a layer of MindSpore."""
     with_flops: bool = False
     calls: OperatorCalls | None = None
     """Operators of PyNative mode whose shapes MindSpore does not record; None if they were not observed."""
 
 
 def write_note(note: Recording, folder: Path) -> Path:
-    """Write the note and return where it is."""
+    """Write the note and return its path."""
     path = folder / NAME
     path.write_bytes(msgspec.json.encode(note))
     return path
@@ -87,19 +83,19 @@ def read_note(path: Path) -> Recording:
     Raises:
         TraceFormatError: It is damaged.
     """
-    with reading(path, expected="a note that unified_profiler left"):
+    with reading(path, expected="a note of unified_profiler"):
         return msgspec.json.decode(read_bytes(path), type=Recording)
 
 
 def check_sizes(note: Recording, files: Sequence[Path]) -> None:
-    """Compare the files with what the note says of them.
+    """Compare the sizes of the files with those in the note.
 
     Raises:
-        TraceFormatError: One is missing, or longer or shorter than it was.
+        TraceFormatError: A file is missing, or longer or shorter than it was.
     """
-    found = {file.name: file.stat().st_size for file in files if file.is_file()}
-    for name, size in note.sizes_bytes.items():
-        if found.get(name) != size:
-            what = "is missing" if name not in found else f"has {found[name]} bytes"
-            msg = f"{name} {what}, but had {size} bytes when it was recorded. Copy it again, or record again."
+    sizes = {file.name: file.stat().st_size for file in files if file.is_file()}
+    for name, expected in note.sizes_bytes.items():
+        if sizes.get(name) != expected:
+            state = "is missing" if name not in sizes else f"has {sizes[name]} bytes"
+            msg = f"{name} {state}, but had {expected} bytes when it was recorded. Copy it again, or record again."
             raise TraceFormatError(msg)

@@ -1,14 +1,13 @@
-"""Borders: when gradients were computed and parameters updated, and which graphs ran, noted while something records.
+"""Records the time spans of gradient computations and parameter updates, and the graphs that ran.
 
-PyNative mode names its kernels by their type alone, which says nothing of their direction: gradients are products and
-sums, too. It queues kernels, so that a border is a time only once all that was queued before it has run. That is waited
-for: four times in a usual step, and only while recording.
+PyNative mode names its kernels by type alone, which does not indicate a direction: gradients are products and sums,
+too. It also queues kernels, so that a boundary is a point in time only once everything queued before it has run. The
+observer waits for that: four times in a usual step, and only while recording.
 """
 
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,80 +15,81 @@ from typing import Any
 
 from unified_profiler.errors import NativeProfilerError
 from unified_profiler.spi.patching import Around, Invoke, Undo, wrap_method
-from unified_profiler_mindspore.read.note import Span
+from unified_profiler_mindspore.read.note import DirectionSpan
 from unified_profiler_mindspore.record import native
-from unified_profiler_mindspore.record.optimizer_search import OPTIMIZER_MODULES
+from unified_profiler_mindspore.record.optimizer_search import optimizer_classes
 
 BACKWARD, UPDATE = "backward", "update"
 
 logger = logging.getLogger("unified_profiler")
 
 
-class Borders:
-    """Notes borders from `begin` to `end`, all of them or none.
+class BoundaryObserver:
+    """Records spans from `begin` to `end`, all of them or none.
 
-    Kernels of two threads run side by side, and a border of one says nothing of those of the other: where gradients or
-    updates come from more than one thread, nothing is told. Nor is it after one of them failed, with kernels queued.
+    Kernels of two threads run concurrently, so that a span of one thread does not apply to kernels of the other. There
+    are no spans if gradients or updates come from several threads, or if one of them failed with kernels in the queue.
     """
 
     def __init__(self) -> None:
-        """Note nothing yet."""
+        """Create an observer that is not active yet."""
         self.graphs: dict[str, None] = {}
-        """What MindSpore calls the graphs that ran, in the order in which they ran first."""
-        self._spans: list[Span] = []
+        """MindSpore's names of the graphs that ran, in the order of their first run."""
+        self._spans: list[DirectionSpan] = []
         self._threads: set[int] = set()
-        self._certain = True
+        self._is_complete = True
         self._undo: list[Undo] = []
 
     def begin(self) -> None:
-        """Begin to note. A MindSpore in which the places have moved is recorded without borders."""
+        """Start observing. If this version of MindSpore lacks a patched method, it is recorded without spans."""
         try:
-            for owner, name, around in self._places():
+            for owner, name, around in self._patches():
                 self._undo.append(wrap_method(owner, name, around))
         except (NativeProfilerError, AttributeError, TypeError) as error:
-            logger.warning("The directions of MindSpore's operators will not be known: %s", error)
-            self._certain = False
+            logger.warning("The directions of MindSpore's operators will be missing: %s", error)
+            self._is_complete = False
             self.end()
 
-    def end(self) -> tuple[Span, ...] | None:
-        """Leave MindSpore as it was and return what was noted, None where it cannot be told."""
+    def end(self) -> tuple[DirectionSpan, ...] | None:
+        """Remove all patches and return the spans, None if they are incomplete."""
         while self._undo:
             self._undo.pop()()
-        return tuple(self._spans) if self._certain and len(self._threads) <= 1 else None
+        return tuple(self._spans) if self._is_complete and len(self._threads) <= 1 else None
 
-    def _places(self) -> Iterator[tuple[type, str, Around]]:
+    def _patches(self) -> Iterator[tuple[type, str, Around]]:
         executor = native.executor_class()
-        yield executor, "grad", self._around(BACKWARD)
-        yield executor, "set_jit_compile_phase", self._jit_runs
-        yield native.graph_class(), "__call__", self._graph_runs
-        for name in OPTIMIZER_MODULES:
-            if name in sys.modules:
-                yield sys.modules[name].Optimizer, "__call__", self._around(UPDATE)
+        yield executor, "grad", self._record_span(BACKWARD)
+        yield executor, "set_jit_compile_phase", self._record_graph(0)
+        yield native.graph_class(), "__call__", self._record_graph(1)
+        for optimizer in optimizer_classes():
+            yield optimizer, "__call__", self._record_span(UPDATE)
 
-    def _around(self, direction: str) -> Around:
+    def _record_span(self, direction: str) -> Around:
         def around(invoke: Invoke, called: Any, _: tuple[Any, ...]) -> Any:
             self._threads.add(threading.get_ident())
-            native.wait_for_kernels()  # an error of the program's own kernels goes on to the program
+            native.wait_for_kernels()  # an error of the program's own kernels is raised in the program
             start_ns = time.time_ns()
             try:
                 result = invoke()
                 native.wait_for_kernels()
             except BaseException:
-                self._certain = False
+                self._is_complete = False
                 raise
             optimizer = type(called).__name__ if direction == UPDATE else None
-            self._spans.append(Span(direction, start_ns, time.time_ns(), optimizer))
+            self._spans.append(DirectionSpan(direction, start_ns, time.time_ns(), optimizer))
             return result
 
         return around
 
-    def _graph_runs(self, invoke: Invoke, _: Any, args: tuple[Any, ...]) -> Any:
-        if len(args) > 1:
-            self.graphs[str(args[1])] = None
-        return invoke()
+    def _record_graph(self, position: int) -> Around:
+        """Return a wrapper that records the graph about to run, whose name is the argument at this position.
 
-    def _jit_runs(self, invoke: Invoke, _: Any, args: tuple[Any, ...]) -> Any:
-        """Note which function that `ms.jit` compiled is about to run; MindSpore says so right before."""
-        if args and args[0]:
-            self.graphs[str(args[0])] = None
-        return invoke()
+        MindSpore sets the phase of a function compiled by `ms.jit` right before it runs; an empty one names no graph.
+        """
+
+        def around(invoke: Invoke, _: Any, args: tuple[Any, ...]) -> Any:
+            if len(args) > position and args[position]:
+                self.graphs[str(args[position])] = None
+            return invoke()
+
+        return around

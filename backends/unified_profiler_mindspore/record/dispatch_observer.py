@@ -1,8 +1,8 @@
-"""DispatchObserver: notes the shapes of operators that PyNative mode dispatches, which its profiler does not record.
+"""Observes the shapes of operators that PyNative mode dispatches, which MindSpore's profiler does not record.
 
-MindSpore calls a `MsDispatchMode` for each operator that its thread dispatches, gradients included. Such a mode must
-not be on its thread's stack when the thread ends: MindSpore then aborts the process. So it is entered on the main
-thread only, and left at the latest before the interpreter exits.
+MindSpore calls a `MsDispatchMode` for each operator that its thread dispatches, gradients included. MindSpore aborts
+the process if a mode is on the stack of a thread that ends. It is therefore entered on the main thread only, and left
+before the interpreter exits.
 """
 
 from __future__ import annotations
@@ -22,33 +22,35 @@ from unified_profiler_mindspore.read.note import OperatorCall, OperatorCalls
 from unified_profiler_mindspore.record import native
 
 _TRIES = 3
-"""Leaving the mode raises an error of the program's kernels instead of leaving, once for each error."""
+"""Attempts to leave the mode: each error of the program's kernels is raised once instead of leaving."""
+
+_MISSING = "The shapes of MindSpore's operators in PyNative mode will be missing: %s"
 
 logger = logging.getLogger("unified_profiler")
 
 
 class DispatchObserver:
-    """Notes operators from `begin` to `end`, unless the program has a dispatch mode of its own: modes leave in order.
+    """Observes operators from `begin` to `end`, unless the program has entered a dispatch mode: modes leave in order.
 
-    Operators of other threads are not seen. Their kernels are recorded, so that there are more kernels than operators.
+    Operators of other threads are not observed, but their kernels are: then there are more kernels than operators.
     """
 
     def __init__(self) -> None:
-        """Observe nothing yet."""
-        self._numbers: dict[OperatorCall, int] = {}
+        """Create an observer that is not active yet."""
+        self._positions: dict[OperatorCall, int] = {}
         self._order: list[int] = []
         self._is_complete = False
         self._is_observing = False
         self._is_in_mode = False
 
     def begin(self) -> None:
-        """Begin to note, if it can be done: MindSpore is recorded without shapes and FLOPs of operators otherwise."""
+        """Start observing if possible; otherwise MindSpore is recorded without shapes and FLOPs of operators."""
         if threading.current_thread() is not threading.main_thread():
             return
         try:
             mode, depth = native.dispatch_mode(self._dispatch), native.dispatch_depth()
         except NativeProfilerError as error:
-            logger.warning("The shapes of MindSpore's operators in PyNative mode will not be known: %s", error)
+            logger.warning(_MISSING, error)
             return
         if depth == 0:
             self._is_complete = self._is_observing = self._is_in_mode = True
@@ -56,14 +58,14 @@ class DispatchObserver:
             mode.__enter__()
 
     def end(self) -> OperatorCalls | None:
-        """Leave MindSpore as it was and return what was noted, None if it was not observed or not all of it.
+        """Leave the mode and return the operators, None if they were not observed completely.
 
-        In another thread the mode cannot be left: the next operator of the main thread leaves it.
+        Another thread cannot leave the mode; the next operator of the main thread does.
         """
         self._is_observing = False
         if threading.current_thread() is threading.main_thread():
             self._leave_quietly()
-        return OperatorCalls(tuple(self._numbers), tuple(self._order)) if self._is_complete else None
+        return OperatorCalls(tuple(self._positions), tuple(self._order)) if self._is_complete else None
 
     def _leave_quietly(self) -> None:
         for _ in range(_TRIES):
@@ -71,7 +73,7 @@ class DispatchObserver:
                 self._leave()
 
     def _leave(self) -> None:
-        """Leave the mode, unless the program has entered another meanwhile, which has to be left first."""
+        """Leave the mode, unless the program has since entered another, which has to be left first."""
         depth = native.dispatch_depth() if self._is_in_mode else 0
         if depth == 1:
             native.leave_dispatch_mode()
@@ -82,21 +84,21 @@ class DispatchObserver:
     def _dispatch(self, operator: Any, args: tuple[Any, ...]) -> Any:
         result = operator(*args)
         if not self._is_observing:
-            self._leave()  # an error of the program's own kernels goes on to the program
+            self._leave()  # an error of the program's own kernels is raised in the program
         elif operator.name in OBSERVED:
-            self._note(operator.name, args, result)
+            self._record(operator.name, args, result)
         return result
 
-    def _note(self, name: str, args: Sequence[Any], result: Any) -> None:
-        """Note an operator; one that is not as expected makes all notes incomplete, and never stops the program."""
+    def _record(self, name: str, args: Sequence[Any], result: Any) -> None:
+        """Record an operator; one of unexpected form ends observing, but never stops the program."""
         if len(args) == 3 and isinstance(args[1], str):  # a Primitive, its name and its inputs
             args = args[2]
         try:
             call = OperatorCall(name, tuple(map(_shape, args)), tuple(result.shape))
-            self._order.append(self._numbers.setdefault(call, len(self._numbers)))
-        except Exception as error:  # noqa: BLE001  this runs within the program's own work
+            self._order.append(self._positions.setdefault(call, len(self._positions)))
+        except Exception as error:  # noqa: BLE001  this runs within the program's own call
             self._is_complete = self._is_observing = False
-            logger.warning("The shapes of MindSpore's operators in PyNative mode will not be known: %s", error)
+            logger.warning(_MISSING, error)
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:

@@ -1,6 +1,6 @@
-"""The graphs that ran, in files beside the native ones: what is computed from what, of which shape, in which Cell.
+"""Writes the graphs that ran to files beside the native ones: operators with their inputs, shapes and Cells.
 
-The names of kernels say less: parts of operators that were taken apart have lost their Cell and their direction.
+Kernel names contain less: parts of expanded operators have lost their Cell and their direction.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ logger = logging.getLogger("unified_profiler")
 
 
 def write_graphs(graphs: Iterable[str], folder: Path) -> list[Path]:
-    """Write each graph to a file of its own; one that MindSpore has forgotten, or cannot write, is left out."""
+    """Write each graph to a file of its own, except those that MindSpore has released or cannot write."""
     written: list[Path] = []
     for graph in graphs:
-        text = native.graph_text(graph)
-        if not text:
+        content = native.graph_proto(graph)
+        if not content:
             continue
         path = folder / f"{GRAPH}_{len(written)}.pb"
         try:
-            path.write_bytes(text)
-        except OSError as error:  # the kernels themselves are written: they are worth having without
+            path.write_bytes(content)
+        except OSError as error:  # the kernels themselves are written, and useful without graphs
             logger.warning("A graph of MindSpore could not be written; directions and layers may be missing: %s", error)
             path.unlink(missing_ok=True)
             break

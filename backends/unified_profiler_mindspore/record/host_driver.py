@@ -1,4 +1,4 @@
-"""HostDriver: records the kernels that run on the host, with the C++ profiler, straight into the work directory."""
+"""Records the kernels that run on the host with MindSpore's C++ profiler, directly into the work directory."""
 
 from __future__ import annotations
 
@@ -16,60 +16,61 @@ from unified_profiler.spi import NativeCapture
 from unified_profiler.spi.patching import Undo
 from unified_profiler_mindspore.read.files import FRAMEWORK, LAUNCHES, MEMORY, SHAPES, framework_files
 from unified_profiler_mindspore.read.note import Recording, write_note
-from unified_profiler_mindspore.record import live_classes, native
-from unified_profiler_mindspore.record.boundaries import Borders
+from unified_profiler_mindspore.record import native
+from unified_profiler_mindspore.record.boundaries import BoundaryObserver
 from unified_profiler_mindspore.record.dispatch_observer import DispatchObserver
 from unified_profiler_mindspore.record.graph_files import write_graphs
+from unified_profiler_mindspore.record.live_classes import base_names
 
 _DISPLACED = (
-    "MindSpore's own profiler began while this one recorded (mindspore.profiler.profile, mindspore.Profiler), and "
-    "MindSpore allows one at a time. The program has what its own recorded; the operators of this cycle are lost. Use "
-    "one of them in a step, or leave MindSpore out with `backend=`."
+    "MindSpore's own profiler started while this one was recording (mindspore.profiler.profile, mindspore.Profiler), "
+    "and MindSpore allows one at a time. The program keeps the recording of its own; the operators of this cycle are "
+    "lost. Use one of them in a step, or leave MindSpore out with `backend=`."
 )
 
 logger = logging.getLogger("unified_profiler")
 
 
 class HostDriver:
-    """One recording on the host. `analyse()` is never run: the files that it reads say more than those it writes."""
+    """One recording on the host. `analyse()` is never run: its input files contain more than those it writes."""
 
     def __init__(self, options: Mapping[str, Any], workdir: Path, *, with_flops: bool = False) -> None:
-        """Take the checked native options; all but those for memory and shapes have no effect on a host."""
+        """Prepare a recording; of the checked native options, only those for memory and shapes affect a host."""
         self._with_flops = with_flops
-        self._borders = Borders()
+        self._boundaries = BoundaryObserver()
         self._observer = DispatchObserver() if with_flops or options.get("record_shapes") else None
         self._with_memory = bool(options.get("profile_memory"))
         self._folder = workdir / FRAMEWORK
         self._start_ns = 0
-        self._active = False
+        self._is_active = False
         self._lock = threading.Lock()
-        self._unwatch: Undo | None = None
+        self._undo_watch: Undo | None = None
 
     def start(self) -> None:
-        """Begin to record."""
+        """Start recording."""
         self._folder.mkdir(parents=True)
         profiler = native.host_profiler()
-        self._unwatch = native.before_own_profiler(self._end_quietly)
-        self._active = True
+        self._undo_watch = native.before_own_profiler(self._stop_quietly)
+        self._is_active = True
         self._start_ns = time.time_ns()
         profiler.init(str(self._folder))
         profiler.step_profiling_enable(True)
         profiler.enable_op_time()
         if self._with_memory:
             profiler.enable_profile_memory()
-        self._borders.begin()
+        self._boundaries.begin()
         if self._observer is not None:
             self._observer.begin()
 
     def stop(self) -> NativeCapture:
-        """End recording."""
-        spans = self._borders.end()
+        """Stop recording and write the note."""
+        spans = self._boundaries.end()
         native.wait_for_kernels()
         calls = self._observer.end() if self._observer is not None else None
         stop_ns = time.time_ns()
-        if not self._end():
+        if not self._stop_profiler():
             raise BackendBusyError(_DISPLACED)
-        files = [*self._written(), *write_graphs(self._borders.graphs, self._folder)]
+        files = [*self._written_files(), *write_graphs(self._boundaries.graphs, self._folder)]
         note = Recording(
             framework_version=native.version(),
             pid=os.getpid(),
@@ -77,7 +78,7 @@ class HostDriver:
             stop_ns=stop_ns,
             sizes_bytes={file.name: file.stat().st_size for file in files},
             spans=spans,
-            bases=live_classes.bases(),
+            bases=base_names(),
             with_flops=self._with_flops,
             calls=calls,
         )
@@ -90,46 +91,47 @@ class HostDriver:
         )
 
     def abandon(self) -> None:
-        """End recording and forget it; a native profiler that is somebody else's by now is left alone."""
-        self._borders.end()
-        self._end_quietly()
+        """Drop the recording; a native profiler that other code has taken over is left alone."""
+        self._boundaries.end()
+        self._stop_quietly()
         if self._observer is not None:
             self._observer.end()
 
-    def _end_quietly(self) -> None:
+    def _stop_quietly(self) -> None:
         try:
             native.wait_for_kernels()
-        except Exception as error:  # noqa: BLE001  MindSpore tells it once: nobody else will hear of it
-            logger.error("MindSpore's kernels failed while a recording was given up: %s", error)  # noqa: TRY400
-        self._end()
+        except Exception as error:  # noqa: BLE001  MindSpore raises it only once
+            logger.error("MindSpore's kernels failed while a recording was abandoned: %s", error)  # noqa: TRY400
+        self._stop_profiler()
 
-    def _end(self) -> bool:
-        """End recording, and say whether it was still under way."""
+    def _stop_profiler(self) -> bool:
+        """Stop the native profiler, and return whether it was still recording."""
         with self._lock:
-            active, self._active = self._active, False
-            unwatch, self._unwatch = self._unwatch, None
-            if unwatch is not None:
-                unwatch()
-            if active:
-                with suppress(OSError):  # without its directory the profiler would mix this recording into the next one
+            was_active, self._is_active = self._is_active, False
+            undo, self._undo_watch = self._undo_watch, None
+            if undo is not None:
+                undo()
+            if was_active:
+                # Without its directory the profiler would add this recording to the next one.
+                with suppress(OSError):
                     self._folder.mkdir(parents=True, exist_ok=True)
                 native.host_profiler().stop()
-        return active
+        return was_active
 
-    def _written(self) -> Sequence[Path]:
-        """Return the files that were written, none if no kernel ran; memory only where it was asked for.
+    def _written_files(self) -> Sequence[Path]:
+        """Return the native files, none if no kernel ran; that of memory only if it was requested.
 
-        Once asked for, MindSpore records memory in all later recordings of the process, too.
+        Once requested, MindSpore also records memory in all later recordings of the process.
         """
-        found = framework_files(self._folder)
-        if not self._with_memory and MEMORY in found:
-            found.pop(MEMORY).unlink()
-        missing = {LAUNCHES, SHAPES} - found.keys() if found.keys() & {LAUNCHES, SHAPES} else set()
-        cut = [file.name for file in found.values() if not file.read_bytes().endswith(b"\n")]
-        if missing or cut:
+        files = framework_files(self._folder)
+        if not self._with_memory and MEMORY in files:
+            files.pop(MEMORY).unlink()
+        missing = {LAUNCHES, SHAPES} - files.keys() if files.keys() & {LAUNCHES, SHAPES} else set()
+        cut_off = [file.name for file in files.values() if not file.read_bytes().endswith(b"\n")]
+        if missing or cut_off:
             msg = (
-                f"MindSpore's profiler could not write all it had to {self._folder} (missing: {sorted(missing)}, cut "
-                f"off: {cut}). Is the disk full?"
+                f"MindSpore's profiler did not write complete files to {self._folder} (missing: {sorted(missing)}, cut "
+                f"off: {cut_off}). Is the disk full?"
             )
             raise NativeProfilerError(msg)
-        return list(found.values())
+        return list(files.values())

@@ -1,6 +1,6 @@
-"""What the classes in the paths of kernels are: those that the program defines are in no table of ours.
+"""Lists the base classes of optimizers and user-defined Cells, so that the classes in kernel paths can be recognized.
 
-Asked are the classes themselves, which know those derived from them; no Cell and no optimizer is looked for or held.
+Only classes are inspected, through `__subclasses__`; no Cell and no optimizer is searched for or kept alive.
 """
 
 from __future__ import annotations
@@ -8,37 +8,36 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from unified_profiler_mindspore.record.optimizer_search import OPTIMIZER_MODULES
+from unified_profiler_mindspore.record.optimizer_search import optimizer_classes
 
 
-def bases() -> dict[str, list[str]]:
-    """Return the names of the bases, nearest first, of optimizers and of the program's own Cells.
+def base_names() -> dict[str, list[str]]:
+    """Return the names of the bases, nearest first, of optimizers and of user-defined Cells.
 
-    A Cell that has a `construct` of its own may do anything and is left out, and so are two different classes of the
-    same name.
+    Left out are Cells with a `construct` of their own, which may do anything, and different classes of the same name.
     """
-    found: dict[str, list[str]] = {}
-    doubtful = set()
-    for kind in _known():
-        names = [base.__name__ for base in kind.__mro__[1:] if base is not object]
-        if found.setdefault(kind.__name__, names) != names:
-            doubtful.add(kind.__name__)
-    return {name: names for name, names in found.items() if name not in doubtful}
+    bases: dict[str, list[str]] = {}
+    ambiguous = set()
+    for cls in _described_classes():
+        names = [base.__name__ for base in cls.__mro__[1:] if base is not object]
+        if bases.setdefault(cls.__name__, names) != names:
+            ambiguous.add(cls.__name__)
+    return {name: names for name, names in bases.items() if name not in ambiguous}
 
 
-def _known() -> Iterator[type]:
-    optimizers = [sys.modules[name].Optimizer for name in OPTIMIZER_MODULES if name in sys.modules]
-    for base in optimizers:
-        yield from _derived(base)
-    cell = sys.modules["mindspore.nn.cell"].Cell
-    for kind in _derived(cell):
-        of_program = not kind.__module__.startswith("mindspore.")
-        if of_program and "construct" not in vars(kind) and not issubclass(kind, tuple(optimizers)):
-            yield kind
+def _described_classes() -> Iterator[type]:
+    optimizers = optimizer_classes()
+    for optimizer in optimizers:
+        yield from subclasses(optimizer)
+    for cls in subclasses(sys.modules["mindspore.nn.cell"].Cell):
+        is_user_defined = not cls.__module__.startswith("mindspore.")
+        if is_user_defined and "construct" not in vars(cls) and not issubclass(cls, optimizers):
+            yield cls
 
 
-def _derived(kind: type) -> Iterator[type]:
-    below: list[type] = type.__subclasses__(kind)
-    for one in below:
-        yield one
-        yield from _derived(one)
+def subclasses(cls: type) -> Iterator[type]:
+    """Yield all direct and indirect subclasses; one with several bases may come more than once."""
+    direct: list[type] = type.__subclasses__(cls)
+    for subclass in direct:
+        yield subclass
+        yield from subclasses(subclass)

@@ -1,8 +1,8 @@
-"""The entry points of MindSpore that are not public: all of them, each with the reason why nothing public will do.
+"""Wraps all private entry points of MindSpore that this package uses, with the reason why no public one suffices.
 
 `mindspore.profiler.profile` is public, but its output directory is a setting of the whole process, its failures are
-lines in a log, a failure in it disables every later one, and nothing tells whether one is active. The C++ profiler
-below it has none of these faults, costs a tenth of a millisecond, and writes the same files.
+only logged, a failure in it disables every later one, and it does not report whether one is active. The C++ profiler
+beneath it has none of these faults, takes a tenth of a millisecond, and writes the same files.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 import mindspore
@@ -18,13 +19,13 @@ import mindspore
 from unified_profiler.errors import BackendBusyError, NativeProfilerError
 from unified_profiler.spi.patching import Invoke, Undo, wrap_method
 
-VERBS = ("init", "step_profiling_enable", "enable_op_time", "enable_profile_memory", "stop")
-"""What is called on the C++ profiler."""
+METHODS = ("init", "step_profiling_enable", "enable_op_time", "enable_profile_memory", "stop")
+"""The methods of the C++ profiler that are called."""
 
 in_use = threading.Lock()
-"""Held while a recorder of this package records: the C++ profiler is one per process and does not say who has it."""
+"""Held while a recorder of this package records: the C++ profiler exists once per process and has no owner."""
 
-_RECORDING = (
+_BUSY = (
     "Another Profiler of this package is recording MindSpore in this process, and MindSpore allows one at a time. "
     "Stop it first, or leave MindSpore out with `backend=`."
 )
@@ -36,88 +37,84 @@ def version() -> str:
 
 
 def host_profiler() -> Any:
-    """Return the C++ profiler of kernels on the host, on which `mindspore.profiler.profile` stands, too."""
-    with _as_it_was("mindspore._c_expression", f"Profiler.get_instance('CPU') with {', '.join(VERBS)}"):
+    """Return the C++ profiler of kernels on the host, which `mindspore.profiler.profile` is built on."""
+    with _private_api("mindspore._c_expression", f"Profiler.get_instance('CPU') with {', '.join(METHODS)}"):
         profiler = import_module("mindspore._c_expression").Profiler.get_instance("CPU")
-        for verb in VERBS:
-            getattr(profiler, verb)
+        for method in METHODS:
+            getattr(profiler, method)
         return profiler
 
 
 def wait_for_kernels() -> None:
-    """Wait until all kernels of PyNative mode have run, which they do behind the program's back.
+    """Wait until all kernels that PyNative mode has queued have run.
 
-    The public `mindspore.runtime.synchronize` does nothing on a CPU. What this raises is an error of the program's
-    own kernels, which MindSpore tells only once.
+    The public `mindspore.runtime.synchronize` does nothing on a CPU. This raises errors of the program's own kernels,
+    which MindSpore reports only once.
     """
-    _find("mindspore.graph.api", "_pynative_executor").sync()
+    _get("mindspore.graph.api", "_pynative_executor").sync()
 
 
 def dispatch_depth() -> int:
     """Return how many dispatch modes the current thread is in; `mindspore.MsDispatchMode` does not report it."""
-    with _as_it_was("mindspore._c_expression", "_DispatchGuardStack.depth"):
-        return int(import_module("mindspore._c_expression")._DispatchGuardStack.depth())
+    return int(_get("mindspore._c_expression", "_DispatchGuardStack.depth")())
 
 
 def dispatch_mode(dispatch: Callable[[Any, tuple[Any, ...]], Any]) -> Any:
     """Return a dispatch mode, which MindSpore calls for each operator of the thread that entered it.
 
     Args:
-        dispatch: Runs the operator, given what runs it and its arguments.
+        dispatch: Takes the function that runs the operator, and its arguments; returns the result.
     """
-    with _as_it_was("mindspore", "MsDispatchMode"):
 
-        class Mode(mindspore.MsDispatchMode):  # type: ignore[misc]
-            def __ms_dispatch__(self, func: Any, args: tuple[Any, ...], _: Any = None) -> Any:
-                return dispatch(func, args)
+    class Mode(_get("mindspore", "MsDispatchMode")):  # type: ignore[misc]
+        def __ms_dispatch__(self, func: Any, args: tuple[Any, ...], _: Any = None) -> Any:
+            return dispatch(func, args)
 
-        return Mode()
+    return Mode()
 
 
 def leave_dispatch_mode() -> None:
     """Leave the innermost dispatch mode of the current thread.
 
-    What this raises is an error of the program's own kernels, which it waits for; the mode is not left then.
+    It waits for the program's own kernels and raises their errors, in which case the mode is not left.
     """
-    with _as_it_was("mindspore._c_expression", "_DispatchGuardStack.pop"):
-        import_module("mindspore._c_expression")._DispatchGuardStack.pop()
+    _get("mindspore._c_expression", "_DispatchGuardStack.pop")()
 
 
 def executor_class() -> type:
     """Return the class whose methods run PyNative mode: gradients, and graphs that `ms.jit` made of functions.
 
-    Nothing public is called when gradients begin, and hooks of Cells are told of their own gradients only.
+    No public function is called when a gradient computation starts, and hooks of Cells only cover their own gradients.
     """
-    return type(_find("mindspore.graph.api", "_pynative_executor"))
+    return type(_get("mindspore.graph.api", "_pynative_executor"))
 
 
 def graph_class() -> type:
     """Return the class that runs the graphs of Cells."""
-    with _as_it_was("mindspore.graph.api", "_cell_graph_executor._graph_executor"):
-        return type(_find("mindspore.graph.api", "_cell_graph_executor")._graph_executor)
+    return type(_get("mindspore.graph.api", "_cell_graph_executor._graph_executor"))
 
 
-def graph_text(graph: str) -> bytes:
-    """Return a compiled graph as MindSpore writes it, without the values of its parameters; empty if there is none.
+def graph_proto(name: str) -> bytes:
+    """Return a compiled graph in protobuf format, without the values of its parameters; empty if there is none.
 
     Args:
-        graph: What MindSpore calls it.
+        name: MindSpore's name of the graph.
     """
     executors = import_module("mindspore._c_expression")
-    for kind in ("GraphExecutor_", "JitExecutor_"):  # of Cells, of functions; each refuses what it does not have
+    for executor in ("GraphExecutor_", "JitExecutor_"):  # of Cells and of functions; each raises for a missing graph
         with suppress(AttributeError, RuntimeError, TypeError):
-            return bytes(getattr(executors, kind).get_instance().get_func_graph_proto(graph, "anf_ir", False))
+            return bytes(getattr(executors, executor).get_instance().get_func_graph_proto(name, "anf_ir", False))
     return b""
 
 
-def refuse_if_taken() -> None:
-    """Check that nobody uses the native profiler: MindSpore has no public way to tell.
+def check_available() -> None:
+    """Check that the native profiler is not in use, which MindSpore does not report publicly.
 
     Raises:
         BackendBusyError: `mindspore.profiler.profile`, the older `Profiler`, MS_PROFILER_OPTIONS, or a recorder of
-            this package has it.
+            this package uses it.
     """
-    if is_taken():
+    if is_profiler_active():
         msg = (
             "MindSpore's own profiler is in use in this process (mindspore.profiler.profile, mindspore.Profiler before "
             "its analyse(), or MS_PROFILER_OPTIONS), and MindSpore allows one at a time. Stop it before this one "
@@ -125,50 +122,47 @@ def refuse_if_taken() -> None:
         )
         raise BackendBusyError(msg)
     if in_use.locked():
-        raise BackendBusyError(_RECORDING)
+        raise BackendBusyError(_BUSY)
 
 
-def take() -> None:
-    """Take the native profiler; `in_use.release()` gives it back.
+def acquire() -> None:
+    """Acquire the native profiler, until `in_use.release()`.
 
     Raises:
-        BackendBusyError: Somebody else has it.
+        BackendBusyError: It is in use.
     """
-    refuse_if_taken()
+    check_available()
     if not in_use.acquire(blocking=False):
-        raise BackendBusyError(_RECORDING)
+        raise BackendBusyError(_BUSY)
 
 
-def is_taken() -> bool:
-    """Say whether somebody uses MindSpore's own profiler."""
-    with _as_it_was("mindspore.profiler.profiler_interface", "ProfilerInterface.is_initialized"):
-        return bool(_find("mindspore.profiler.profiler_interface", "ProfilerInterface").is_initialized)
+def is_profiler_active() -> bool:
+    """Return whether MindSpore's own profiler is in use."""
+    return bool(_get("mindspore.profiler.profiler_interface", "ProfilerInterface.is_initialized"))
 
 
 def before_own_profiler(function: Callable[[], None]) -> Undo:
-    """Have a function called right before MindSpore's own profiler begins to record the host.
+    """Patch MindSpore's own profiler to call a function right before it starts to record the host.
 
-    It begins with the C++ profiler that is used here, too, and what that had recorded would be in its results.
+    It uses the same C++ profiler, so that its results would otherwise contain the recording of this package.
     """
-    with _as_it_was("mindspore.profiler.platform.cpu_profiler", "CpuProfiler.start"):
-        owner = _find("mindspore.profiler.platform.cpu_profiler", "CpuProfiler")
-        owner.start  # noqa: B018  raises where it is not
+    _get("mindspore.profiler.platform.cpu_profiler", "CpuProfiler.start")  # raises if it is missing
 
-    def first(invoke: Invoke, _: Any, __: tuple[Any, ...]) -> Any:
+    def around(invoke: Invoke, _: Any, __: tuple[Any, ...]) -> Any:
         function()
         return invoke()
 
-    return wrap_method(owner, "start", first)
+    return wrap_method(_get("mindspore.profiler.platform.cpu_profiler", "CpuProfiler"), "start", around)
 
 
 @contextmanager
 def output_below(folder: str) -> Iterator[None]:
-    """Have `profile` objects that are made in this block write below a folder.
+    """Make `profile` objects that are created in this block write below a folder.
 
-    The only public way sets it for the whole process and all later ones; here it is put back.
+    The only public way sets it for all later ones of the process; this restores the previous folder.
     """
-    with _as_it_was("mindspore.profiler.common.profiler_context", "ProfilerContext"):
-        context = _find("mindspore.profiler.common.profiler_context", "ProfilerContext")()
+    with _private_api("mindspore.profiler.common.profiler_context", "ProfilerContext"):
+        context = _get("mindspore.profiler.common.profiler_context", "ProfilerContext")()
         before, context.on_trace_ready_output_path = context.on_trace_ready_output_path, folder
     try:
         yield
@@ -176,26 +170,23 @@ def output_below(folder: str) -> Iterator[None]:
         context.on_trace_ready_output_path = before
 
 
-def free() -> None:
-    """Undo what a failure inside `profile` leaves behind, after which every later one would fail."""
-    _find("mindspore.profiler.profiler_interface", "ProfilerInterface").clear()
+def reset_profiler() -> None:
+    """Reset the state that a failure inside `profile` leaves behind, with which every later one would fail."""
+    _get("mindspore.profiler.profiler_interface", "ProfilerInterface.clear")()
 
 
-def _find(module: str, name: str) -> Any:
-    with _as_it_was(module, name):
-        return getattr(import_module(module), name)
+def _get(module: str, path: str) -> Any:
+    with _private_api(module, path):
+        return attrgetter(path)(import_module(module))
 
 
 @contextmanager
-def _as_it_was(module: str, name: str) -> Iterator[None]:
+def _private_api(module: str, name: str) -> Iterator[None]:
     try:
         yield
     except (ImportError, AttributeError) as error:
-        raise _moved(module, name) from error
-
-
-def _moved(module: str, name: str) -> NativeProfilerError:
-    return NativeProfilerError(
-        f"MindSpore {version()} has no {module}.{name} as 2.10 has it, so it cannot be recorded. Use a version of "
-        "MindSpore that this version of unified-profiler knows, or a newer unified-profiler."
-    )
+        msg = (
+            f"MindSpore {version()} has no {module}.{name} as 2.10 has it, so it cannot be recorded. Use a version of "
+            "MindSpore that this version of unified-profiler supports, or a newer unified-profiler."
+        )
+        raise NativeProfilerError(msg) from error

@@ -1,14 +1,13 @@
-"""MindSporeRecorder: drives MindSpore's native profiler through one cycle and leaves the files it writes.
+"""Drives MindSpore's native profiler through one recording cycle.
 
-MindSpore allows one profiler at a time in a process; one that is already active is somebody else's and is not touched,
-and one that begins while this one records takes its place.
+MindSpore allows one profiler at a time in a process. One that is already active belongs to other code and is not
+touched; one that starts during a recording takes over.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 import mindspore
 
@@ -17,44 +16,28 @@ from unified_profiler.spi.recorder_states import RecorderState, native_errors
 from unified_profiler_mindspore.record import native
 from unified_profiler_mindspore.record.device_driver import DeviceDriver
 from unified_profiler_mindspore.record.host_driver import HostDriver
-from unified_profiler_mindspore.record.options import checked
+from unified_profiler_mindspore.record.options import check_options
 
 _PROFILER = "MindSpore's profiler"
 
 
-class Driver(Protocol):
-    """One recording with one of MindSpore's profilers; what it raises becomes a NativeProfilerError."""
-
-    def start(self) -> None:
-        """Begin to record."""
-        ...
-
-    def stop(self) -> NativeCapture:
-        """End recording and return what was recorded."""
-        ...
-
-    def abandon(self) -> None:
-        """End recording and forget it."""
-        ...
-
-
 class MindSporeRecorder:
-    """Records one cycle: on a CPU with the profiler of the host, on an accelerator with that of the device, too."""
+    """Records one cycle: on a CPU with the host profiler, on an accelerator with the device profiler as well."""
 
     def __init__(self, options: RecordOptions, workdir: Path) -> None:
-        """Make the recorder of one cycle.
+        """Create the recorder of one cycle.
 
         Args:
             options: What to record. `native_options` are arguments of `mindspore.profiler.profile` and of its
-                `_ExperimentalConfig`, and win over the rest.
-            workdir: Where the native files are written.
+                `_ExperimentalConfig`, and take precedence over the rest.
+            workdir: Directory for the native files.
 
         Raises:
             ConfigurationError: A native option is wrong.
         """
-        wanted = {"record_shapes": options.record_shapes, "profile_memory": options.profile_memory}
-        native_options, folder = checked(wanted | dict(options.native_options)), workdir.absolute()
-        self._driver: Driver = (
+        defaults = {"record_shapes": options.record_shapes, "profile_memory": options.profile_memory}
+        native_options, folder = check_options(defaults | dict(options.native_options)), workdir.absolute()
+        self._driver: HostDriver | DeviceDriver = (
             HostDriver(native_options, folder, with_flops=options.with_flops)
             if mindspore.get_context("device_target") == "CPU"
             else DeviceDriver(native_options, folder)
@@ -62,17 +45,17 @@ class MindSporeRecorder:
         self._state = RecorderState.NEW
 
     def arm(self) -> None:
-        """Check that recording can begin; MindSpore itself needs no preparation.
+        """Check that recording can start; MindSpore itself needs no preparation.
 
         Raises:
             BackendBusyError: A profiler is active already.
         """
         self._state.expect(RecorderState.NEW, "arm")
-        native.refuse_if_taken()
+        native.check_available()
         self._state = RecorderState.ARMED
 
     def start(self) -> None:
-        """Begin to record, with nothing under way that belongs to what was before.
+        """Start recording, after all kernels queued so far have run.
 
         Raises:
             BackendBusyError: Another profiler was started after this one was armed.
@@ -80,7 +63,7 @@ class MindSporeRecorder:
         """
         self._state.expect(RecorderState.ARMED, "start")
         self.synchronize()
-        native.take()
+        native.acquire()
         self._state = RecorderState.RECORDING
         with native_errors(_PROFILER, "start"):
             self._driver.start()
@@ -88,18 +71,18 @@ class MindSporeRecorder:
     def synchronize(self) -> None:
         """Wait for kernels that PyNative mode has only queued so far, so that they belong to the step that queued them.
 
-        What this raises is an error of the program's own kernels: MindSpore tells it to whoever waits first.
+        It raises errors of the program's own kernels, which MindSpore reports to the first caller that waits.
         """
         native.wait_for_kernels()
 
     def mark_step(self, step: int) -> None:
-        """Do nothing: the native files know no steps, and `synchronize` has separated this one from the one before."""
+        """Do nothing: the native files contain no steps, and `synchronize` has separated this one from the last."""
 
     def stop(self) -> NativeCapture:
-        """End recording; the native files are complete.
+        """Stop recording; the native files are complete.
 
         Raises:
-            BackendBusyError: MindSpore's own profiler began while this one recorded.
+            BackendBusyError: MindSpore's own profiler started during the recording.
             NativeProfilerError: MindSpore failed, or the files could not be written.
         """
         self._state.expect(RecorderState.RECORDING, "stop")
@@ -113,7 +96,7 @@ class MindSporeRecorder:
         return capture
 
     def discard(self) -> None:
-        """Let go of everything; the native profiler is free afterwards, unless somebody else took it."""
+        """Release all resources; the native profiler is free afterwards, unless other code has taken over."""
         if self._state is RecorderState.RECORDING:
             with suppress(Exception):
                 self._driver.abandon()

@@ -1,11 +1,11 @@
-"""The places in MindSpore from which the end of a step can be told in a script that does not call `step()`.
+"""Hooks into MindSpore that detect the end of a step in scripts that do not call `step()`.
 
-Each `install` hooks one place and returns what puts the identical object back. Hooks send ids only: they keep no
-tensor, Cell or optimizer alive. None of them is seen by the graph compiler, which reads `construct` and the source of
-functions, never `__call__`.
+Each `install` patches one function or method and returns a function that restores the identical object. Hooks report
+ids only, so that they keep no tensor, Cell or optimizer alive. The graph compiler never sees them: it reads `construct`
+and the source of functions, not `__call__`.
 
-Not followed: graphs run by `_jit_begin`/`_jit_end` and by `mindspore.graph.api._frontend_compile`, both private to
-MindSpore, and calls of operators outside any Cell or compiled function.
+Not covered: graphs run by `_jit_begin`/`_jit_end` and by `mindspore.graph.api._frontend_compile`, both private to
+MindSpore, and calls of operators outside of any Cell or compiled function.
 """
 
 from __future__ import annotations
@@ -17,141 +17,113 @@ from types import ModuleType
 from typing import Any
 
 from unified_profiler.spi import HookRole, StepHook
-from unified_profiler.spi.patching import (
-    Invoke,
-    Report,
-    SharedPatch,
-    Undo,
-    in_turn,
-    replace,
-    report_made,
-    wrap_method,
-)
-from unified_profiler_mindspore.record.optimizer_search import OPTIMIZER_MODULES, has_optimizer, works_with_optimizer
+from unified_profiler.spi.patching import Invoke, Report, SharedPatch, Undo, in_turn, replace, report_made, wrap_method
+from unified_profiler_mindspore.record.optimizer_search import OPTIMIZER_MODULES, has_optimizer, uses_optimizer
 
 Listeners = Mapping[str, Report]
 
 OPTIMIZER, JIT, FORWARD, EVALUATION = "optimizer", "jit", "forward", "forward in evaluation"
 
 
-class _Work(threading.local):
-    """What MindSpore does on this thread, from the outermost call that enters it to the end of that call.
-
-    Attributes:
-        depth: How many of the calls that are hooked are open; only the outermost one ends a step.
-        updated: Whether an optimizer ran within it, seen or in a graph.
-    """
+class _HookedCalls(threading.local):
+    """Tracks the hooked calls that are open on this thread; only the outermost one ends a step."""
 
     depth = 0
     updated = False
+    """Whether an optimizer ran within the outermost call, called from Python or in a graph."""
 
-    def begin(self) -> bool:
-        """Enter a call and say whether it is the outermost."""
+    def enter(self) -> None:
+        if not self.depth:
+            self.updated = False
         self.depth += 1
-        if self.depth > 1:
-            return False
-        self.updated = False
-        return True
 
-    def end(self) -> None:
-        """Leave the call."""
-        self.depth -= 1
+    def leave(self) -> None:
+        self.depth = max(self.depth - 1, 0)  # a hook may be installed within the call that it leaves
+
+    def run(self, invoke: Invoke) -> Any:
+        self.enter()
+        try:
+            return invoke()
+        finally:
+            self.leave()
 
 
-_work = _Work()
+_calls = _HookedCalls()
 
 
 # --- Model.train, Model.fit, Model.eval -------------------------------------------------------------------------------
 
 
 def _after_training_step(module: ModuleType, report: Report) -> Undo:
-    """Tell the end of a training step after all callbacks have run; what goes on within one ends no steps."""
-    owner = module.CallbackManager
-    enter, leave = owner.__enter__, owner.__exit__
+    """Report the end of a training step after all callbacks have run; calls within the training loop end no steps."""
 
-    @functools.wraps(enter)
-    def __enter__(self: Any) -> Any:  # noqa: N807
-        entered = enter(self)
-        _work.begin()
+    def enter(invoke: Invoke, *_: Any) -> Any:
+        entered = invoke()
+        _calls.enter()
         return entered
 
-    @functools.wraps(leave)
-    def __exit__(self: Any, *error: Any) -> Any:  # noqa: N807
-        _work.end()
-        return leave(self, *error)
+    def leave(invoke: Invoke, *_: Any) -> Any:
+        _calls.leave()
+        return invoke()
 
     return in_turn(
-        replace(owner, "__enter__", __enter__),
-        replace(owner, "__exit__", __exit__),
-        _after_callbacks(owner, "on_train_step_end", report),
+        wrap_method(module.CallbackManager, "__enter__", enter),
+        wrap_method(module.CallbackManager, "__exit__", leave),
+        _after_callbacks("on_train_step_end")(module, report),
     )
 
 
-def _after_evaluation_step(module: ModuleType, report: Report) -> Undo:
-    return _after_callbacks(module.CallbackManager, "on_eval_step_end", report)
+def _after_callbacks(name: str) -> Callable[[ModuleType, Report], Undo]:
+    """Return a hook that reports after all callbacks of one kind have run, in `Model.fit` as well."""
 
+    def install(module: ModuleType, report: Report) -> Undo:
+        def around(invoke: Invoke, _: Any, args: tuple[Any, ...]) -> Any:
+            result = invoke()
+            report(id(args[0].original_args().get("network")))  # the manager is another object in each call
+            return result
 
-def _at_evaluation(moment: str) -> Callable[[ModuleType, Report], Undo]:
-    """Make the hook of the beginning or end of `Model.eval`, the evaluation in a `Model.fit` included."""
-    return lambda module, report: _after_callbacks(module.CallbackManager, f"on_eval_{moment}", report)
+        return wrap_method(module.CallbackManager, name, around)
 
-
-def _after_callbacks(owner: Any, name: str, report: Report) -> Undo:
-    original = vars(owner)[name]
-
-    @functools.wraps(original)
-    def step_end(self: Any, run_context: Any) -> Any:
-        result = original(self, run_context)
-        report(id(run_context.original_args().get("network")))  # of the Model: the manager is another one in each call
-        return result
-
-    return replace(owner, name, step_end)
+    return install
 
 
 # --- calls of Cells, optimizers and compiled functions ----------------------------------------------------------------
 
 
 def _wrap_cells(module: ModuleType, listeners: Listeners) -> Undo:
-    """Wrap the call of every Cell; a graph loaded from a file has one of its own."""
+    """Wrap the call of every Cell; a graph loaded from a file has its own."""
 
-    def ended(cell: Any) -> None:
+    def report_end(cell: Any) -> None:
         in_graph = module.context._get_mode() == module.context.GRAPH_MODE
-        if _work.updated or (in_graph and has_optimizer(cell)):
+        if _calls.updated or (in_graph and has_optimizer(cell)):
             _send(listeners, OPTIMIZER, id(cell))
         _send(listeners, FORWARD if cell.training else EVALUATION, id(cell))
 
-    return in_turn(*(_wrap_call(owner, ended) for owner in (module.Cell, module.GraphCell)))
+    return in_turn(*(_wrap_cell_call(owner, report_end) for owner in (module.Cell, module.GraphCell)))
 
 
-def _wrap_call(owner: Any, ended: Callable[[Any], None]) -> Undo:
+def _wrap_cell_call(owner: Any, report_end: Callable[[Any], None]) -> Undo:
+    """Wrap `__call__` without the overhead of `wrap_method`, since most calls are those of nested Cells."""
     original = owner.__call__
 
     @functools.wraps(original)
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-        if _work.depth:
+        if _calls.depth:
             return original(self, *args, **kwargs)
-        _work.begin()
-        try:
-            result = original(self, *args, **kwargs)
-        finally:
-            _work.end()
-        ended(self)
+        result = _calls.run(functools.partial(original, self, *args, **kwargs))
+        report_end(self)
         return result
 
     return replace(owner, "__call__", __call__)
 
 
 def _wrap_optimizer(module: ModuleType, listeners: Listeners) -> Undo:
-    """Watch the call of optimizers, which are Cells that inherit theirs; a recorder may be watching it, too."""
+    """Wrap the call of optimizers, which are Cells that inherit theirs; a recorder may wrap it as well."""
 
     def around(invoke: Invoke, optimizer: Any, _: tuple[Any, ...]) -> Any:
-        outermost = _work.begin()
-        try:
-            result = invoke()
-        finally:
-            _work.end()
-        _work.updated = True
-        if outermost:
+        result = _calls.run(invoke)
+        _calls.updated = True
+        if not _calls.depth:
             _send(listeners, OPTIMIZER, id(optimizer))
         return result
 
@@ -159,49 +131,39 @@ def _wrap_optimizer(module: ModuleType, listeners: Listeners) -> Undo:
 
 
 def _wrap_jit(module: ModuleType, listeners: Listeners) -> Undo:
-    """Wrap the running of functions that `ms.jit` compiles from their source; each call makes its own executor."""
-    owner = module._JitExecutor
-    original = owner.__call__
+    """Wrap the running of functions that `ms.jit` compiles from their source; each call creates its own executor."""
 
-    @functools.wraps(original)
-    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-        outermost = _work.begin()
-        try:
-            result = original(self, *args, **kwargs)
-        finally:
-            _work.end()
-        _graph_ended(listeners, id(self.fn), outermost=outermost, updates=works_with_optimizer(self.fn, self.obj))
+    def around(invoke: Invoke, executor: Any, _: tuple[Any, ...]) -> Any:
+        result = _calls.run(invoke)
+        _report_graph(listeners, id(executor.fn), updates=uses_optimizer(executor.fn, executor.obj))
         return result
 
-    return replace(owner, "__call__", __call__)
+    return wrap_method(module._JitExecutor, "__call__", around)
 
 
 def _wrap_bytecode_jit(module: ModuleType, listeners: Listeners) -> Undo:
     """Wrap the context in which functions run that `ms.jit(capture_mode="bytecode")` compiles."""
+
+    def enter(invoke: Invoke, *_: Any) -> Any:
+        _calls.enter()
+        return invoke()
+
+    def leave(invoke: Invoke, context: Any, error: tuple[Any, ...]) -> Any:
+        result = invoke()
+        _calls.leave()
+        if error[0] is None:
+            _report_graph(listeners, id(context.fn), updates=uses_optimizer(context.fn))
+        return result
+
     owner = module.PIJitCaptureContext
-    enter, leave = owner.__enter__, owner.__exit__
-
-    @functools.wraps(enter)
-    def __enter__(self: Any) -> Any:  # noqa: N807
-        _work.begin()
-        return enter(self)
-
-    @functools.wraps(leave)
-    def __exit__(self: Any, kind: Any, error: Any, traceback: Any) -> Any:  # noqa: N807
-        left = leave(self, kind, error, traceback)
-        _work.end()
-        if kind is None:
-            _graph_ended(listeners, id(self.fn), outermost=not _work.depth, updates=works_with_optimizer(self.fn))
-        return left
-
-    return in_turn(replace(owner, "__enter__", __enter__), replace(owner, "__exit__", __exit__))
+    return in_turn(wrap_method(owner, "__enter__", enter), wrap_method(owner, "__exit__", leave))
 
 
 def _wrap_trace_jit(module: ModuleType, listeners: Listeners) -> Undo:
-    """Wrap the two ends of what `ms.jit(capture_mode="trace")` traces or, once it is compiled, runs.
+    """Wrap the functions that begin and end what `ms.jit(capture_mode="trace")` traces or, once compiled, runs.
 
-    An optimizer in it is seen while tracing. MindSpore traces one function at a time, whatever the thread, and after a
-    function that raised while it was traced it traces no more: then nothing is told any more, either.
+    An optimizer in it is called while tracing. MindSpore traces one function at a time in all threads, and after one
+    that raised while it was traced it traces no more, so that nothing is reported any more, either.
     """
     begin, end = module._jit_trace_begin, module._jit_trace_end
     with_optimizer: set[str] = set()
@@ -210,22 +172,22 @@ def _wrap_trace_jit(module: ModuleType, listeners: Listeners) -> Undo:
     @functools.wraps(begin)
     def _jit_trace_begin(fn_name: str, *args: Any, **kwargs: Any) -> Any:
         nonlocal current
-        begun = begin(fn_name, *args, **kwargs)
-        _work.begin()
-        current, _work.updated = (fn_name, _work.updated), False
-        return begun
+        result = begin(fn_name, *args, **kwargs)
+        _calls.enter()
+        current, _calls.updated = (fn_name, _calls.updated), False
+        return result
 
     @functools.wraps(end)
     def _jit_trace_end(*args: Any, **kwargs: Any) -> Any:
         try:
             result = end(*args, **kwargs)
         finally:
-            _work.end()
-        name, before = current
-        if _work.updated:
+            _calls.leave()
+        name, updated_before = current
+        if _calls.updated:
             with_optimizer.add(name)
-        _work.updated = before
-        _graph_ended(listeners, hash(name), outermost=not _work.depth, updates=name in with_optimizer)
+        _calls.updated = updated_before
+        _report_graph(listeners, hash(name), updates=name in with_optimizer)
         return result
 
     return in_turn(
@@ -235,29 +197,24 @@ def _wrap_trace_jit(module: ModuleType, listeners: Listeners) -> Undo:
 
 
 def _send(listeners: Listeners, signal: str, source: int) -> None:
-    report = listeners.get(signal)
-    if report is not None:
+    if (report := listeners.get(signal)) is not None:
         report(source)
 
 
-def _graph_ended(listeners: Listeners, source: int, *, outermost: bool, updates: bool) -> None:
-    _work.updated = _work.updated or updates
-    if not outermost:
+def _report_graph(listeners: Listeners, source: int, *, updates: bool) -> None:
+    _calls.updated = _calls.updated or updates
+    if _calls.depth:
         return
-    if _work.updated:
+    if _calls.updated:
         _send(listeners, OPTIMIZER, source)
     _send(listeners, JIT, source)
 
 
-# --- what ends no step ------------------------------------------------------------------------------------------------
-
-
-def _optimizer_made(module: ModuleType, report: Report) -> Undo:
-    return report_made(module.Optimizer, report)
+# --- signals that do not end a step -----------------------------------------------------------------------------------
 
 
 def _profiler_wanted(module: ModuleType, report: Report) -> Undo:
-    """All of MindSpore's profilers begin here: profile, Profiler, DynamicProfilerMonitor and MS_PROFILER_OPTIONS."""
+    """Report the start of any MindSpore profiler: profile, Profiler, DynamicProfilerMonitor or MS_PROFILER_OPTIONS."""
     original = vars(module.ProfilerInterface)["init"]
 
     @functools.wraps(original.__func__)
@@ -268,17 +225,14 @@ def _profiler_wanted(module: ModuleType, report: Report) -> Undo:
     return replace(module.ProfilerInterface, "init", classmethod(init))
 
 
-_CELLS, _JITS, _BYTECODE_JITS, _TRACE_JITS = map(
-    SharedPatch, (_wrap_cells, _wrap_jit, _wrap_bytecode_jit, _wrap_trace_jit)
-)
-_OPTIMIZERS = {name: SharedPatch(_wrap_optimizer) for name in OPTIMIZER_MODULES}
-_CALLBACKS = "mindspore.train.callback._callback"
+_CELL, _CALLBACKS = "mindspore.nn.cell", "mindspore.train.callback._callback"
+_CELLS = SharedPatch(_wrap_cells)
 _GRAPHS = {
-    "mindspore.graph.api": _JITS,
-    "mindspore.graph._utils.pijit_context": _BYTECODE_JITS,
-    "mindspore.graph.jit_trace": _TRACE_JITS,
+    "mindspore.graph.api": SharedPatch(_wrap_jit),
+    "mindspore.graph._utils.pijit_context": SharedPatch(_wrap_bytecode_jit),
+    "mindspore.graph.jit_trace": SharedPatch(_wrap_trace_jit),
 }
-
+_UPDATES = {**{name: SharedPatch(_wrap_optimizer) for name in OPTIMIZER_MODULES}, _CELL: _CELLS, **_GRAPHS}
 
 STEP_HOOKS: tuple[StepHook, ...] = (
     StepHook(
@@ -288,36 +242,40 @@ STEP_HOOKS: tuple[StepHook, ...] = (
         install=_profiler_wanted,
     ),
     *(
-        StepHook(signal="optimizer made", role=HookRole.STEPS_EXPECTED, module=module, install=_optimizer_made)
-        for module in OPTIMIZER_MODULES
+        StepHook(
+            signal="optimizer made",
+            role=HookRole.STEPS_EXPECTED,
+            module=name,
+            install=lambda module, report: report_made(module.Optimizer, report),
+        )
+        for name in OPTIMIZER_MODULES
     ),
     StepHook(signal="model", priority=-1, module=_CALLBACKS, install=_after_training_step),
-    StepHook(signal="model", priority=-1, module=_CALLBACKS, install=_after_evaluation_step, training=False),
-    *(
-        StepHook(signal="evaluation", role=role, module=_CALLBACKS, install=_at_evaluation(moment))
-        for moment, role in (("begin", HookRole.EVALUATION_BEGIN), ("end", HookRole.EVALUATION_END))
-    ),
-    *(
-        StepHook(signal="optimizer", priority=0, module=module, install=place.listener(OPTIMIZER))
-        for module, place in {**_OPTIMIZERS, "mindspore.nn.cell": _CELLS, **_GRAPHS}.items()
-    ),
-    *(
-        StepHook(signal="jit", priority=2, module=module, install=place.listener(JIT))
-        for module, place in _GRAPHS.items()
-    ),
-    StepHook(signal="forward", priority=3, module="mindspore.nn.cell", install=_CELLS.listener(FORWARD), costly=True),
     StepHook(
-        signal="forward",
-        priority=3,
-        module="mindspore.nn.cell",
-        install=_CELLS.listener(EVALUATION),
-        training=False,
-        costly=True,
+        signal="model", priority=-1, module=_CALLBACKS, install=_after_callbacks("on_eval_step_end"), training=False
+    ),
+    *(
+        StepHook(signal="evaluation", role=role, module=_CALLBACKS, install=_after_callbacks(name))
+        for name, role in (("on_eval_begin", HookRole.EVALUATION_BEGIN), ("on_eval_end", HookRole.EVALUATION_END))
+    ),
+    *(
+        StepHook(signal="optimizer", priority=0, module=module, install=patch.listener(OPTIMIZER))
+        for module, patch in _UPDATES.items()
+    ),
+    *(
+        StepHook(signal="jit", priority=2, module=module, install=patch.listener(JIT))
+        for module, patch in _GRAPHS.items()
+    ),
+    *(
+        StepHook(
+            signal="forward", priority=3, module=_CELL, install=_CELLS.listener(kind), training=training, costly=True
+        )
+        for kind, training in ((FORWARD, True), (EVALUATION, False))
     ),
 )
-"""In the order in which MindSpore's signals can be trusted."""
+"""In descending order of reliability."""
 
 
 def step_hooks() -> tuple[StepHook, ...]:
-    """Return the hooks by which the ends of steps are found."""
+    """Return the hooks that detect the ends of steps."""
     return STEP_HOOKS

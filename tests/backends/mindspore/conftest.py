@@ -32,7 +32,7 @@ Train = Callable[[], ms.Tensor]
 def _native_profiler_is_free() -> Iterator[None]:
     """A test that leaves the native profiler taken would let all later ones fail."""
     yield
-    assert not native.is_taken()
+    assert not native.is_profiler_active()
     assert not native.in_use.locked()
 
 

@@ -34,7 +34,7 @@ from unified_profiler.model.trace import Trace
 from unified_profiler.recording.api.options import TraceOptions
 from unified_profiler.recording.api.tracer import Tracer
 from unified_profiler_mindspore.api.surface import MindSporeSurface
-from unified_profiler_mindspore.api.targets import find_places
+from unified_profiler_mindspore.api.targets import find_targets
 from unified_profiler_mindspore.record import native
 
 Row = dict[str, Any]
@@ -421,11 +421,11 @@ def test_in_graph_mode_only_the_outermost_module_is_seen() -> None:
 
 def snapshot() -> dict[tuple[int, str], Any]:
     """Everything that tracing touches: attributes of modules and classes, code and attributes of functions."""
-    places = find_places()
+    targets = find_targets()
     modules = [ms, ops, ops.operations, mint, functional, mint.linalg, mint.special, mnp, nn, api, base]
     classes = [ms.Tensor, ms.Parameter, ms.COOTensor, ms.CSRTensor, nn.Cell, nn.MultiheadAttention, api._JitExecutor]
     classes += [kind for kind in vars(ops).values() if isinstance(kind, type)]
-    functions = [*places.functions, *places.cell_calls, ops.Primitive.__call__]
+    functions = [*targets.functions, *targets.cell_calls, ops.Primitive.__call__]
     functions += [base._pynative_func_grad_backward, api._JitExecutor.__call__]
     codes = {(id(function), "__code__"): function.__code__ for function in functions}
     holders = [*modules, *classes, *functions]

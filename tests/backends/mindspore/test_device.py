@@ -22,7 +22,7 @@ from unified_profiler.spi import NativeCapture
 from unified_profiler_mindspore.read.normalizer import MindSporeNormalizer
 from unified_profiler_mindspore.record import native
 from unified_profiler_mindspore.record.device_driver import DeviceDriver
-from unified_profiler_mindspore.record.options import arguments_of_profile, checked
+from unified_profiler_mindspore.record.options import check_options, profile_arguments
 
 SAMPLE = Path(__file__).parents[2] / "golden" / "mindspore" / "made_up_ascend_ms"
 BASE_NS = 1_794_785_730_000_000_000
@@ -60,7 +60,7 @@ def test_a_recording_over_profile_that_is_given_up_is_not_analyzed(tmp_path: Pat
     add()
     driver.abandon()
     assert not list(tmp_path.rglob("trace_view.json"))
-    assert not native.is_taken()
+    assert not native.is_profiler_active()
 
 
 def test_the_output_directory_is_nobody_elses(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_failure_that_mindspore_only_logs_is_raised_and_leaves_the_profiler_fr
     driver._profile.action_controller.on_trace_ready = lambda _: 1 / 0
     with pytest.raises(NativeProfilerError, match="failed to stop"):
         driver.stop()
-    assert not native.is_taken()
+    assert not native.is_profiler_active()
 
 
 def test_a_directory_that_cannot_be_made_is_a_native_failure(tmp_path: Path) -> None:
@@ -100,19 +100,19 @@ def test_the_devices_activity_is_asked_for(
 
 
 def test_options_of_earlier_versions_become_those_of_today() -> None:
-    assert checked({"hccl": True, "aicore_metrics": 1}) == {
+    assert check_options({"hccl": True, "aicore_metrics": 1}) == {
         "profiler_level": ProfilerLevel.Level1,
         "aic_metrics": AicoreMetrics.PipeUtilization,
     }
-    assert checked({"hccl": False, "aicore_metrics": -1}) == {"aic_metrics": AicoreMetrics.AiCoreNone}
-    assert checked({"hccl": True, "profiler_level": "Level2"}) == {"profiler_level": ProfilerLevel.Level2}
+    assert check_options({"hccl": False, "aicore_metrics": -1}) == {"aic_metrics": AicoreMetrics.AiCoreNone}
+    assert check_options({"hccl": True, "profiler_level": "Level2"}) == {"profiler_level": ProfilerLevel.Level2}
     with pytest.raises(ConfigurationError, match="aic_metrics"):
-        checked({"aicore_metrics": 99})
+        check_options({"aicore_metrics": 99})
 
 
 def test_native_options_go_to_profile_or_its_config() -> None:
-    options = checked({"data_process": True, "profiler_level": "Level1", "aic_metrics": "PipeUtilization"})
-    arguments = arguments_of_profile(options)
+    options = check_options({"data_process": True, "profiler_level": "Level1", "aic_metrics": "PipeUtilization"})
+    arguments = profile_arguments(options)
     assert arguments.keys() == {"data_process", "experimental_config"}
     config: Any = arguments["experimental_config"]
     assert config.profiler_level is ms.profiler.ProfilerLevel.Level1

@@ -192,7 +192,7 @@ import mindspore as ms
 import unified_profiler as up
 from unified_profiler_mindspore.record import native
 
-taken = native.is_taken()
+taken = native.is_profiler_active()
 with up.Profiler(backend="mindspore"):
     pass
 try:

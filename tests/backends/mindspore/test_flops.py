@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from mindspore import nn, ops
 
-from unified_profiler_mindspore.canonical.flops import flops, tensors
-from unified_profiler_mindspore.canonical.graph_locations import Launched, Place
+from unified_profiler_mindspore.canonical.flops import flops, tensor_shapes
+from unified_profiler_mindspore.canonical.graph_locations import GraphLocation, Kernel
 from unified_profiler_mindspore.canonical.kernel_names import parse
 from unified_profiler_mindspore.read.graph_ir import Graph, Operator
 
 Events = Callable[..., Any]
 
 
-def launched(name: str, shapes: str, place: Place | None = None) -> Launched:
-    return Launched(name, parse(name), tensors(shapes), place)
+def launched(name: str, shapes: str, location: GraphLocation | None = None) -> Kernel:
+    return Kernel(name, parse(name), tensor_shapes(shapes), location)
 
 
 def counted(*kernels: tuple[str, str]) -> list[int | None]:
@@ -150,7 +150,7 @@ def test_pieces_of_a_product_are_not_transposed() -> None:
 def test_the_graph_tells_how_a_product_is_meant() -> None:
     operator = Operator("1", "MatMul", "Default/MatMul-op0", (), b"\x12\x0a\x12\x08\x0a\x02\x08\x03\x0a\x02\x08\x03")
     assert operator.shape == (3, 3)
-    kernel = launched("Default/MatMul-op0", "[[2,3],[2,3]]", Place(Graph([operator], {}), operator))
+    kernel = launched("Default/MatMul-op0", "[[2,3],[2,3]]", GraphLocation(Graph([operator], {}), operator))
     assert flops([0, 0], [kernel], ["[[2,3],[2,3]]"] * 2) == [2 * 3 * 3 * 2] * 2
 
 

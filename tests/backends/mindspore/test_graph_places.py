@@ -14,7 +14,7 @@ from mindspore import nn, ops
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.spi import NativeCapture
 from unified_profiler_mindspore.canonical.assignment import lookup
-from unified_profiler_mindspore.canonical.graph_locations import Launched, placed
+from unified_profiler_mindspore.canonical.graph_locations import Kernel, locate_kernels
 from unified_profiler_mindspore.canonical.kernel_names import parse
 from unified_profiler_mindspore.read.graph_ir import Graph, Operator, Shape, read_graph
 from unified_profiler_mindspore.read.normalizer import MindSporeNormalizer
@@ -61,7 +61,7 @@ def test_only_graphs_that_ran_are_in_the_capture(record: Any, capture: NativeCap
 
 
 def test_a_graph_that_mindspore_has_forgotten_is_left_out() -> None:
-    assert native.graph_text("no such graph") == b""
+    assert native.graph_proto("no such graph") == b""
 
 
 @pytest.mark.parametrize("damage", [lambda text: text[:-9], lambda _: b"\xff" * 20, lambda text: b"\x0f" + text])
@@ -115,8 +115,11 @@ def graph_of(*operators: tuple[str, tuple[Shape, ...], Shape]) -> Graph:
 
 def found(names: Mapping[str, tuple[Shape, ...]], *graphs: Graph) -> list[str | None]:
     """Return the operators that kernels are found to be, given the shapes that they take."""
-    kernels = [Launched(name, parse(name), shapes) for name, shapes in names.items()]
-    return [one.place.operator.name if one.place else None for one in placed(kernels, graphs, lookup())]
+    kernels = [Kernel(name, parse(name), shapes) for name, shapes in names.items()]
+    return [
+        kernel.location.operator.name if kernel.location else None
+        for kernel in locate_kernels(kernels, graphs, lookup())
+    ]
 
 
 A, B = (2, 3), (5, 7)

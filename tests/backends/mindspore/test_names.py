@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from unified_profiler_mindspore.canonical.assignment import lookup
-from unified_profiler_mindspore.canonical.execution_order import directions, in_spans
+from unified_profiler_mindspore.canonical.execution_order import directions, innermost_spans
 from unified_profiler_mindspore.canonical.kernel_names import Cell, Node, parse
 from unified_profiler_mindspore.read.lanes import KERNEL_LANE, lanes_of
-from unified_profiler_mindspore.read.note import Span
+from unified_profiler_mindspore.read.note import DirectionSpan
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_kernels_that_update_are_those_of_optimizers() -> None:
 
 
 def test_classes_of_the_program_are_what_they_derive_from() -> None:
-    table = lookup().knowing(
+    table = lookup().with_user_classes(
         {
             "Faster": ["Adam", "Optimizer", "Cell"],
             "Own": ["Optimizer", "Cell"],
@@ -129,12 +129,23 @@ def test_a_piece_beside_a_gradient_may_be_either_unless_a_later_one_is_forward()
 
 
 def test_borders_tell_the_direction_and_the_innermost_counts() -> None:
-    spans = [Span("backward", 20, 30), Span("update", 40, 70, "Adam"), Span("backward", 50, 60)]
-    told = in_spans(np.array([10, 20, 30, 45, 55, 65]), spans)
-    assert [span and span.direction for span in told] == [None, "backward", None, "update", "backward", "update"]
-    assert [span and span.optimizer for span in told] == [None, None, None, "Adam", None, "Adam"]
+    spans = [
+        DirectionSpan("backward", 20, 30),
+        DirectionSpan("update", 40, 70, "Adam"),
+        DirectionSpan("backward", 50, 60),
+    ]
+    launch_spans = innermost_spans(np.array([10, 20, 30, 45, 55, 65]), spans)
+    assert [span and span.direction for span in launch_spans] == [
+        None,
+        "backward",
+        None,
+        "update",
+        "backward",
+        "update",
+    ]
+    assert [span and span.optimizer for span in launch_spans] == [None, None, None, "Adam", None, "Adam"]
     names = ["MatMul", "ReluGrad", "Ones"]
-    directed = directions([0, 0, 1, 2, 0, 0], [parse(name) for name in names], lookup(), told=told)
+    directed = directions([0, 0, 1, 2, 0, 0], [parse(name) for name in names], lookup(), spans=launch_spans)
     assert directed == ["forward", "backward", "forward", "update", "backward", "update"]
 
 

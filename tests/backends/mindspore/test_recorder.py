@@ -60,7 +60,7 @@ def own_profile(tmp_path: Path) -> Iterator[Any]:
     with native.output_below(str(output)):
         profile = ms.profiler.profile(activities=[ms.profiler.ProfilerActivity.CPU], start_profile=False)
     yield profile
-    if native.is_taken():
+    if native.is_profiler_active():
         profile.stop()
 
 
@@ -195,7 +195,7 @@ def test_a_profile_that_only_warms_up_takes_nothing(tmp_path: Path, add: Work) -
         ms.profiler.profile(activities=[ms.profiler.ProfilerActivity.CPU], start_profile=False)
     ProfilerInterface.init()
     assert names(recorder.stop()) == ["Add"]
-    native.free()
+    native.reset_profiler()
 
 
 def test_mindspore_starts_its_profiler_itself_when_nothing_records(record: Any) -> None:
@@ -211,7 +211,7 @@ def test_the_older_profiler_keeps_the_native_one_until_it_has_analyzed(tmp_path:
     with pytest.raises(BackendBusyError, match="analyse"):
         made(tmp_path / "work").arm()
     older.stop()
-    native.free()  # what analyse() does at its end, without the analysis
+    native.reset_profiler()  # what analyse() does at its end, without the analysis
     assert names(record(add, folder="free")) == ["Add"]
 
 
@@ -315,7 +315,7 @@ def test_a_private_entry_point_that_moved_is_named(
     recorder = made(tmp_path)
     with monkeypatch.context() as patch:
         patch.delattr(f"{place}.{name}")
-        with pytest.raises(NativeProfilerError, match=f"has no {place}.{name} as 2.10 has it"):  # noqa: PT012
+        with pytest.raises(NativeProfilerError, match=rf"has no {place}\.{name}[.\w]* as 2\.10 has it"):  # noqa: PT012
             recorder.arm()
             recorder.start()
     recorder.discard()

@@ -416,7 +416,7 @@ def test_the_profilers_of_mindspore_are_announced(fires: Fires, tmp_path: Path) 
     legacy.start()
     assert fires.counts == {"profiler": 2}
     legacy.stop()
-    native.free()  # the older profiler lets go only in its analyse(), which takes seconds
+    native.reset_profiler()  # the older profiler lets go only in its analyse(), which takes seconds
 
 
 def places() -> list[object]:

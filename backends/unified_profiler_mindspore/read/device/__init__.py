@@ -1,3 +1,3 @@
-"""Reads what MindSpore's analysis writes of an accelerator (ASCEND_PROFILER_OUTPUT directories)."""
+"""Reads the files that MindSpore's analysis writes for an accelerator (ASCEND_PROFILER_OUTPUT directories)."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""From an ASCEND_PROFILER_OUTPUT directory to events: the host's calls, what ran on the device, collectives, memory.
+"""Converts an ASCEND_PROFILER_OUTPUT directory to events: host calls, device kernels, collectives and memory.
 
-Written from MindSpore's own analysis, which makes these files, and their public documentation; not yet checked against
-files of a real device.
+Based on the source of MindSpore's analysis, which writes these files, and on their public documentation; not yet tested
+with files of a real device.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from unified_profiler.model.foreign_values import LARGEST, whole
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind, Layer, event_table
 from unified_profiler_mindspore.canonical.assignment import lookup
 from unified_profiler_mindspore.canonical.kernel_names import Node, parse
-from unified_profiler_mindspore.read.device.memory import allocations, memory
+from unified_profiler_mindspore.read.device.memory import allocation_rows, total_rows
 from unified_profiler_mindspore.read.device.trace_view import (
     ALLOCATIONS,
     KERNELS,
@@ -35,24 +35,23 @@ from unified_profiler_mindspore.read.device.trace_view import (
     has_value,
     nanoseconds,
     read_table,
-    read_trace,
 )
 from unified_profiler_mindspore.read.lanes import KERNEL_LANE
 
 DERIVED = frozenset({"Scope Layer", "Overlap Analysis"})
-"""Processes that the analysis draws from the others: left out."""
+"""Processes that the analysis derives from the others; not converted."""
 
 ARROWS = frozenset({"s", "f", "t"})
-"""Phases of arrows: those from host to device become correlation ids, the others join what nests anyway."""
+"""Phases of flow arrows: those from host to device become correlation ids, the others connect nested events."""
 
 TO_DEVICE = "HostToDevice"
-"""Category of the arrows from a call to what it launched on the device."""
+"""Category of the arrows from a call to the device work that it launched."""
 
 Metadata = dict[str, Any]
 
 
 class Track(NamedTuple):
-    """What the events of a process are."""
+    """Layer and kind of the events of a process."""
 
     layer: Layer
     kind: Kind
@@ -77,68 +76,72 @@ _COPY = re.compile(r"memcpy|memset", re.IGNORECASE)
 
 
 def device_events(folder: Path) -> tuple[EventTable, Metadata]:
-    """Return the events of an ASCEND_PROFILER_OUTPUT directory and what else is known about the recording.
+    """Return the events of an ASCEND_PROFILER_OUTPUT directory and the metadata of the recording.
 
     Raises:
         TraceFormatError: A file is missing, damaged or of another kind.
     """
-    said = _profiler_info(folder.parent)
-    device = f"npu:{said.get('ms_profiler_info', {}).get('device_id') or 0}"
-    view = _View(folder / TRACE, device, _kernel_details(folder / KERNELS))
-    rows = [*view.rows(), *allocations(folder / ALLOCATIONS), *memory(folder / MEMORY)]
+    metadata = _profiler_info(folder.parent)
+    info = metadata.get("ms_profiler_info", {})
+    converter = _TraceConverter(folder / TRACE, f"npu:{info.get('device_id') or 0}", _kernel_details(folder / KERNELS))
+    rows = [
+        *converter.rows(),
+        *converted_rows(folder / ALLOCATIONS, allocation_rows),
+        *converted_rows(folder / MEMORY, total_rows),
+    ]
     if steps := read_table(folder / STEP_TIMES):
-        said["step_trace_time"] = steps
+        metadata["step_trace_time"] = steps
     columns = {name: _column(name, rows) for name in EVENT_SCHEMA.names if any(name in row for row in rows)}
-    rank = said.get("ms_profiler_info", {}).get("rank_id")
-    place = {"framework": "mindspore", "rank": None if rank is None else int(rank)}
-    return event_table(columns | place, rows=len(rows)), said
+    rank = info.get("rank_id")
+    common = {"framework": "mindspore", "rank": None if rank is None else int(rank)}
+    return event_table(columns | common, rows=len(rows)), metadata
 
 
 def _column(name: str, rows: Sequence[Row]) -> pa.Array:
-    kind = EVENT_SCHEMA.field(name).type
+    column_type = EVENT_SCHEMA.field(name).type
     values = [row.get(name) for row in rows]
-    return pa.array(values, pa.string()).dictionary_encode() if pa.types.is_dictionary(kind) else pa.array(values, kind)
+    if pa.types.is_dictionary(column_type):
+        return pa.array(values, pa.string()).dictionary_encode()
+    return pa.array(values, column_type)
 
 
 def _profiler_info(folder: Path) -> Metadata:
-    """Return what profiler_info_*.json says: versions, rank, device, options."""
-    found = sorted(folder.glob("profiler_info*.json"))
-    if not found:
+    """Return the content of profiler_info_*.json: versions, rank, device, options."""
+    paths = sorted(folder.glob("profiler_info*.json"))
+    if not paths:
         return {}
-    with reading(found[0], expected="what MindSpore's profiler says about a recording"):
-        info = msgspec.json.decode(read_bytes(found[0]), type=dict[str, Any])
+    with reading(paths[0], expected="the metadata of a MindSpore recording"):
+        info = msgspec.json.decode(read_bytes(paths[0]), type=dict[str, Any])
     return info | {"framework_version": info.get("ms_version")}
 
 
 @dataclass(frozen=True)
-class _View:
-    """The chrome trace, with what other files say about its kernels."""
+class _TraceConverter:
+    """Converts the chrome trace to rows, with the kernel details of another file."""
 
     path: Path
     device: str
     details: Mapping[int, Sequence[Mapping[str, str]]]
-    """Rows of kernel_details by start."""
+    """Rows of kernel_details.csv by start time."""
 
     def rows(self) -> Iterator[Row]:
-        """Return a row per event."""
+        """Yield a row per event."""
         with reading(self.path, expected="a chrome trace of MindSpore"):
-            yield from self._rows(read_trace(self.path))
-
-    def _rows(self, entries: Sequence[Entry]) -> Iterator[Row]:
-        processes = {entry.pid: entry.args.get("name", "") for entry in entries if entry.name == "process_name"}
-        threads = {(e.pid, e.tid): e.args.get("name") for e in entries if e.name == "thread_name"}
-        correlations = self._correlations(entries)
-        for entry in entries:
-            process = processes.get(entry.pid, "")
-            if entry.ph == "M" or entry.ph in ARROWS or process in DERIVED:
-                continue
-            row = self._row(entry, TRACKS.get(process, _OTHER), process)
-            row["thread"] = "mindspore kernels" if process == "CPU OP" else threads.get((entry.pid, entry.tid))
-            row["correlation_id"] = correlations.get((entry.pid, entry.tid, entry.ts))
-            yield row
+            entries = msgspec.json.decode(read_bytes(self.path), type=list[Entry])
+            processes = {entry.pid: entry.args.get("name", "") for entry in entries if entry.name == "process_name"}
+            threads = {(e.pid, e.tid): e.args.get("name") for e in entries if e.name == "thread_name"}
+            correlations = self._correlations(entries)
+            for entry in entries:
+                process = processes.get(entry.pid, "")
+                if entry.ph == "M" or entry.ph in ARROWS or process in DERIVED:
+                    continue
+                row = self._row(entry, TRACKS.get(process, _OTHER), process)
+                row["thread"] = "mindspore kernels" if process == "CPU OP" else threads.get((entry.pid, entry.tid))
+                row["correlation_id"] = correlations.get((entry.pid, entry.tid, entry.ts))
+                yield row
 
     def _correlations(self, entries: Iterable[Entry]) -> dict[tuple[Any, Any, Any], int]:
-        """Number the arrows from calls to the device; each end is where an event begins."""
+        """Number the arrows from host to device; both ends of an arrow are at the start of an event."""
         numbers: dict[Any, int] = {}
         ends = [entry for entry in entries if entry.ph in ARROWS and entry.cat == TO_DEVICE]
         return {(e.pid, e.tid, e.ts): numbers.setdefault(e.id, len(numbers) + 1) for e in ends}
@@ -162,7 +165,7 @@ class _View:
         elif process == "MindSpore":
             row |= _host_call(entry.name, extra)
         elif process == "CPU OP":
-            row |= {"tid": KERNEL_LANE, **_of_node(parse(entry.name), entry.name, extra)}
+            row |= {"tid": KERNEL_LANE, **_operator(entry.name, extra)}
         elif track.kind is Kind.KERNEL:
             row |= self._kernel(entry, start_ns, extra)
         if extra:
@@ -170,66 +173,65 @@ class _View:
         return row
 
     def _kernel(self, entry: Entry, start_ns: int, extra: Metadata) -> Row:
-        """Return what kernel_details and the launching operator say about a kernel; the rest goes to `extra`."""
+        """Return the columns of a kernel from kernel_details and its operator; other details are added to `extra`."""
         if _COPY.search(entry.name):
             return {"kind": Kind.COPY.value}
-        found = [row for row in self.details.get(start_ns, ()) if row.get("Name", "").endswith(entry.name)]
-        details = dict(found[0]) if found else {}
+        candidates = self.details.get(start_ns, ())
+        details = dict(next((row for row in candidates if row.get("Name", "").endswith(entry.name)), {}))
         node = parse(str(extra.get("mindspore_op") or entry.name).rsplit("::", 1)[-1])
-        row: Row = {}
-        for name, column in (("Input Shapes", "input_shapes"), ("Output Shapes", "output_shapes")):
-            row[column] = _shapes(details.pop(name, ""))
-        for name, column in (("Input Data Types", "input_types"), ("Output Data Types", "output_types")):
-            row[column] = _list(details.pop(name, ""))
-        kind = details.get("Type")
+        row: Row = {
+            "input_shapes": _shapes(details.pop("Input Shapes", "")),
+            "output_shapes": _shapes(details.pop("Output Shapes", "")),
+            "input_types": _list(details.pop("Input Data Types", "")),
+            "output_types": _list(details.pop("Output Data Types", "")),
+        }
+        kernel_type = details.get("Type")
         for name in ("Name", "Start Time(us)", "Duration(us)"):
             details.pop(name, None)
         extra |= {name: value for name, value in details.items() if value not in {"", "N/A"}}
-        return row | _canonical(replace(node, type=kind) if kind else node) | {"module": node.module}
+        return row | _canonical(replace(node, type=kernel_type) if kernel_type else node) | {"module": node.module}
 
 
 def _counter(entry: Entry) -> Row:
     """Return the value of a counter: the first number among its arguments."""
-    numbers = [value for value in entry.args.values() if isinstance(value, int | float)]
-    return {"kind": Kind.COUNTER.value, "value": float(numbers[0]) if numbers else None}
+    numbers = (float(value) for value in entry.args.values() if isinstance(value, int | float))
+    return {"kind": Kind.COUNTER.value, "value": next(numbers, None)}
 
 
 def _host_call(name: str, extra: Metadata) -> Row:
-    """Return what an event of MindSpore itself is: a step, a range of the program, an operator's launch, or a call."""
-    if found := _STEP.search(name):
-        return {"layer": Layer.APPLICATION.value, "kind": Kind.STEP.value, "step": int(found[1])}
+    """Classify an event of MindSpore itself: a step, a range of the program, an operator's launch, or a call."""
+    if match := _STEP.search(name):
+        return {"layer": Layer.APPLICATION.value, "kind": Kind.STEP.value, "step": int(match[1])}
     if "::PythonObserved::" in name:
         return {"layer": Layer.APPLICATION.value, "kind": Kind.REGION.value}
     if not _LAUNCH.search(name):
         return {}
-    full_name = name.rsplit("::", 1)[-1]
-    launch = {"layer": Layer.FRAMEWORK.value, "kind": Kind.OP.value}
-    return launch | _of_node(parse(full_name), full_name, extra)
+    return {"layer": Layer.FRAMEWORK.value, "kind": Kind.OP.value} | _operator(name.rsplit("::", 1)[-1], extra)
 
 
-def _of_node(node: Node, full_name: str, extra: Metadata) -> Row:
+def _operator(full_name: str, extra: Metadata) -> Row:
     if "/" in full_name:
         extra["node"] = full_name
+    node = parse(full_name)
     return {"name": node.type, "module": node.module} | _canonical(node)
 
 
 def _canonical(node: Node) -> Row:
     table = lookup()
     direction = table.direction(node) or table.direction_by_type(node)
-    of_layer = node.gradient_of in table.anchors and table.layer_of(node)
-    origin = of_layer or table.origin(node, direction)
-    return {"op": table.op(node), "origin": origin, "direction": direction}
+    layer = table.layer_of(node) if node.gradient_of in table.anchors else None
+    return {"op": table.op(node), "origin": layer or table.origin(node, direction), "direction": direction}
 
 
 def _kernel_details(path: Path) -> dict[int, list[dict[str, str]]]:
-    found: dict[int, list[dict[str, str]]] = defaultdict(list)
+    rows: dict[int, list[dict[str, str]]] = defaultdict(list)
     for start_ns, row in converted_rows(path, lambda row: [(nanoseconds(row.get("Start Time(us)", "")), row)]):
-        found[start_ns].append(row)
-    return found
+        rows[start_ns].append(row)
+    return rows
 
 
 def _shapes(text: str) -> str | None:
-    """Return shapes as JSON: `"16,1,8,8;4,1,3,3"` becomes [[16,1,8,8],[4,1,3,3]]."""
+    """Convert shapes to JSON: `"16,1,8,8;4,1,3,3"` becomes [[16,1,8,8],[4,1,3,3]]."""
     if not has_value(text):
         return None
     parts = [part.split(",") if part else [] for part in text.strip('"').split(";")]

@@ -1,28 +1,18 @@
-"""Memory of a device, from the tables of MindSpore's analysis: what was allocated for whom, and totals over time."""
+"""Converts the memory tables of MindSpore's analysis to events: allocations by operator, and totals over time."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 from math import isfinite
-from pathlib import Path
 
 from unified_profiler.model.foreign_values import whole
 from unified_profiler.model.schema import Kind, Layer
-from unified_profiler_mindspore.read.device.trace_view import Row, converted_rows, has_value, nanoseconds
+from unified_profiler_mindspore.read.device.trace_view import Row, has_value, nanoseconds
 
 
-def allocations(path: Path) -> Iterator[Row]:
-    """Return an event for each allocation, and one for each release."""
-    return converted_rows(path, _allocation)
-
-
-def memory(path: Path) -> Iterator[Row]:
-    """Return counters of memory, one for each total of each component, in the units of the file."""
-    return converted_rows(path, _totals)
-
-
-def _allocation(row: Mapping[str, str]) -> Iterator[Row]:
+def allocation_rows(row: Mapping[str, str]) -> Iterator[Row]:
+    """Yield an event for the allocation, and one for the release."""
     size = whole(round(_number(row, "Size(KB)") * 1024))
     common: Row = {
         "name": row.get("Name", ""),
@@ -31,24 +21,25 @@ def _allocation(row: Mapping[str, str]) -> Iterator[Row]:
         "duration_ns": 0,
         "device": row.get("Device Type", "").lower(),
     }
-    for word, sign in (("Allocation", 1), ("Release", -1)):
-        if not has_value(row.get(f"{word} Time(us)", "")):
+    for action, sign in (("Allocation", 1), ("Release", -1)):
+        if not has_value(row.get(f"{action} Time(us)", "")):
             continue
-        total = _number(row, f"{word} Total Allocated(MB)") * 2**20
+        total = _number(row, f"{action} Total Allocated(MB)") * 2**20
         extra = {
-            name.removeprefix(f"{word} "): value
+            name.removeprefix(f"{action} "): value
             for name, value in row.items()
-            if name in {f"{word} Total Reserved(MB)", f"{word} Total Active(MB)", "Stream Ptr"} and has_value(value)
+            if name in {f"{action} Total Reserved(MB)", f"{action} Total Active(MB)", "Stream Ptr"} and has_value(value)
         }
         yield common | {
-            "start_ns": nanoseconds(row[f"{word} Time(us)"]),
+            "start_ns": nanoseconds(row[f"{action} Time(us)"]),
             "bytes": None if size is None else sign * size,
             "value": total,
             "attributes": json.dumps(extra, separators=(",", ":")),
         }
 
 
-def _totals(row: Mapping[str, str]) -> Iterator[Row]:
+def total_rows(row: Mapping[str, str]) -> Iterator[Row]:
+    """Yield a counter event for each total of the component, in the unit of the file."""
     for name in ("Total Allocated(MB)", "Total Reserved(MB)", "Total Active(MB)"):
         if has_value(row.get(name, "")):
             yield {

@@ -1,12 +1,14 @@
-"""The files of an ASCEND_PROFILER_OUTPUT directory, which MindSpore's analysis writes, as plain rows.
+"""Reads the files of an ASCEND_PROFILER_OUTPUT directory, which MindSpore's analysis writes, as plain rows.
 
     trace_view.json        chrome trace: spans, instants, counters, arrows, names of processes and threads
-    kernel_details.csv     what ran on the device, with types and shapes
-    operator_memory.csv    what was allocated for which operator, when it was allocated and released
+    kernel_details.csv     kernels on the device, with types and shapes
+    operator_memory.csv    allocations by operator, with the times of allocation and release
     memory_record.csv      memory over time
-    step_trace_time.csv    how long each step computed, communicated and idled
+    step_trace_time.csv    computing, communication and idle time of each step
 
-Not read are those of `LEFT_OUT`.
+Not read: api_statistic.csv, op_statistic.csv, communication.json and communication_matrix.json (sums over the events),
+npu_module_mem.csv (memory of the device's own components), dataset.csv (no times), minddata_pipeline_* (samples of the
+input pipeline's queues), and ascend_mindspore_profiler_*.db (the same data as a database).
 """
 
 from __future__ import annotations
@@ -30,19 +32,6 @@ ALLOCATIONS = "operator_memory.csv"
 MEMORY = "memory_record.csv"
 STEP_TIMES = "step_trace_time.csv"
 
-LEFT_OUT = {
-    "api_statistic.csv": "sums over the events",
-    "op_statistic.csv": "sums over the events",
-    "communication.json": "sums over the events",
-    "communication_matrix.json": "sums over the events",
-    "npu_module_mem.csv": "memory of the device's own components, not of the program",
-    "dataset.csv": "no times",
-    "minddata_pipeline_*": "samples of the input pipeline's queues",
-    "ascend_mindspore_profiler_*.db": "the same as a database",
-}
-"""Files of the analysis that are not read, and why."""
-
-
 Row = dict[str, Any]
 """Columns of the event schema for one event."""
 _Converted = TypeVar("_Converted")
@@ -63,18 +52,8 @@ class Entry(msgspec.Struct, gc=False):
     args: dict[str, Any] = {}
 
 
-def read_trace(path: Path) -> list[Entry]:
-    """Read the chrome trace.
-
-    Raises:
-        TraceFormatError: It is damaged or of another kind.
-    """
-    with reading(path, expected="a chrome trace of MindSpore"):
-        return msgspec.json.decode(read_bytes(path), type=list[Entry])
-
-
 def read_table(path: Path) -> list[dict[str, str]]:
-    """Read a table; a file that is not there is an empty one.
+    """Read a table; a missing file counts as an empty one.
 
     Raises:
         TraceFormatError: It is damaged.
@@ -86,7 +65,7 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 
 def converted_rows(path: Path, convert: Callable[[dict[str, str]], Iterable[_Converted]]) -> Iterator[_Converted]:
-    """Yield what comes of each row of a table.
+    """Yield the values that `convert` returns for each row of a table.
 
     Raises:
         TraceFormatError: It is damaged, or a row of it cannot be converted.
@@ -109,7 +88,7 @@ def nanoseconds(microseconds: str | float) -> int:
     """Convert microseconds, exactly if they are text.
 
     Raises:
-        ValueError: It is no time.
+        ValueError: It is not a time.
     """
     try:
         exact = Decimal(microseconds) * 1000
@@ -122,5 +101,5 @@ def nanoseconds(microseconds: str | float) -> int:
 
 
 def has_value(text: str) -> bool:
-    """Say whether a field of a table holds anything."""
+    """Return whether a field of a table has a value."""
     return text.strip('"') not in {"", "N/A"}

@@ -1,3 +1,3 @@
-"""Reads what MindSpore records of kernels on the host (FRAMEWORK directories)."""
+"""Reads the files that MindSpore's host profiler writes (FRAMEWORK directories)."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Matches operators that PyNative mode dispatched with the kernels that they launched.
 
-MindSpore's profiler records no shapes of these kernels; the operators have them (`dispatch_observer.py`). Each operator
-listed here launches one kernel of a family, in the order of dispatch. So if there are as many kernels of a family as
-operators, there are no kernels of any other origin among them; if there are more, none of them can be matched.
+MindSpore's profiler records no shapes of these kernels; `dispatch_observer.py` records those of the operators. Each
+operator listed here launches one kernel of a family, in the order of dispatch. Equally many kernels and operators of a
+family therefore match one to one; with more kernels than operators, none can be matched.
 """
 
 from __future__ import annotations
@@ -16,13 +16,8 @@ from unified_profiler_mindspore.read.note import OperatorCall
 
 _PRODUCT = "product"
 _FAMILY_OF_KERNEL = {
-    "MatMul": _PRODUCT,
-    "BatchMatMul": _PRODUCT,
-    "BatchMatMulExt": _PRODUCT,
-    "Add": "Add",
-    "AddExt": "AddExt",
-    "Mul": "Mul",
-    "Conv2D": "Conv2D",
+    **dict.fromkeys(("MatMul", "BatchMatMul", "BatchMatMulExt"), _PRODUCT),
+    **{name: name for name in ("Add", "AddExt", "Mul", "Conv2D")},
 }
 _FAMILIES_OF_OPERATOR = {
     **{kernel: (family,) for kernel, family in _FAMILY_OF_KERNEL.items()},
@@ -30,13 +25,13 @@ _FAMILIES_OF_OPERATOR = {
     "Dense": (_PRODUCT, "Add"),
     "Muls": ("Mul",),
 }
-"""The kernels that an operator launches. `Dense` adds a bias only if there is one."""
+"""Families of the kernels that an operator launches. `Dense` adds a bias only if there is one."""
 
 OBSERVED = frozenset(_FAMILIES_OF_OPERATOR)
-"""Operators to note while recording."""
+"""Operators to observe while recording."""
 
 Family: TypeAlias = tuple[str, str | None]
-"""What kernels are counted by: the shapes, too, where MindSpore's profiler recorded them."""
+"""Family name, and the input shapes where MindSpore's profiler recorded them."""
 
 
 def calls_of_launches(
@@ -58,10 +53,11 @@ def calls_of_launches(
         for family in _families(call):
             expected[family].append(call)
     matches: list[OperatorCall | None] = [None] * len(kernels)
-    for family, some in launches.items():
+    for family, family_launches in launches.items():
         operators = expected[family]
-        if len(operators) == len(some) and all(map(_fits, operators, (kernels[launch] for launch in some))):
-            for launch, call in zip(some, operators, strict=True):
+        launched = [kernels[launch] for launch in family_launches]
+        if len(operators) == len(launched) and all(map(_can_launch, operators, launched)):
+            for launch, call in zip(family_launches, operators, strict=True):
                 matches[launch] = call
     return matches
 
@@ -69,7 +65,7 @@ def calls_of_launches(
 def _families(call: OperatorCall) -> Iterator[Family]:
     for family in _FAMILIES_OF_OPERATOR.get(call.operator, ()):
         if family == "Conv2D":
-            yield family, _text(call.inputs)
+            yield family, _to_json(call.inputs)
         elif call.operator != "Dense" or family == _PRODUCT or _has_bias(call):
             yield family, None
 
@@ -78,20 +74,20 @@ def _has_bias(call: OperatorCall) -> bool:
     return len(call.inputs) > 2 and call.inputs[2] is not None
 
 
-def _fits(call: OperatorCall, kernel: str) -> bool:
-    """Check that an operator that is a kernel, too, launched that kernel."""
+def _can_launch(call: OperatorCall, kernel: str) -> bool:
+    """Return whether an operator may launch a kernel; one that is a kernel itself only launches that kernel."""
     return call.operator == kernel or call.operator not in _FAMILY_OF_KERNEL
 
 
 def input_shapes(call: OperatorCall, kernel: str) -> str | None:
-    """Return the input shapes of a kernel as JSON, None where the operator may have reshaped its own."""
+    """Return the input shapes of a kernel as JSON, None where the operator may have reshaped its inputs."""
     if call.operator == kernel:
-        return _text(call.inputs)
+        return _to_json(call.inputs)
     operands = call.inputs[:2]
     if _FAMILY_OF_KERNEL[kernel] == _PRODUCT and all(shape is not None and len(shape) == 2 for shape in operands):
-        return _text(operands)
+        return _to_json(operands)
     return None
 
 
-def _text(shapes: Sequence[Sequence[int] | None]) -> str:
+def _to_json(shapes: Sequence[Sequence[int] | None]) -> str:
     return json.dumps(shapes, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""From a FRAMEWORK directory to events: kernels on the host, and what its allocator said."""
+"""Converts a FRAMEWORK directory to events: kernels on the host, and memory counters of its allocator."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from unified_profiler.model.columns import text
 from unified_profiler.model.schema import EventTable, Kind, Layer, empty_table, event_table
 from unified_profiler_mindspore.canonical.assignment import Lookup, lookup
 from unified_profiler_mindspore.canonical.columns import canonical_columns
-from unified_profiler_mindspore.canonical.execution_order import in_spans
-from unified_profiler_mindspore.canonical.flops import flops, flops_of_call, tensors
-from unified_profiler_mindspore.canonical.graph_locations import Launched, placed
+from unified_profiler_mindspore.canonical.execution_order import innermost_spans
+from unified_profiler_mindspore.canonical.flops import flops, flops_of_call, tensor_shapes
+from unified_profiler_mindspore.canonical.graph_locations import Kernel, locate_kernels
 from unified_profiler_mindspore.canonical.kernel_names import parse
 from unified_profiler_mindspore.read.files import (
     DETAILS,
@@ -41,36 +41,36 @@ from unified_profiler_mindspore.read.host.launches import (
     read_shapes,
 )
 from unified_profiler_mindspore.read.lanes import lanes_of
-from unified_profiler_mindspore.read.note import NAME, OperatorCall, Recording, Span, check_sizes, read_note
+from unified_profiler_mindspore.read.note import NAME, DirectionSpan, OperatorCall, Recording, check_sizes, read_note
 
 THREAD = "mindspore kernels"
-"""Name of the lane of kernels: which thread ran them MindSpore does not say, only that it is not the program's."""
+"""Name of the lane of kernels: MindSpore does not record which thread ran them, only that it is not the program's."""
 
 USUAL_SIDE = "HostCpuOps"
-"""Where all kernels of the host run; not repeated in the attributes."""
+"""The side on which all kernels of the host run; not repeated in the attributes."""
 
 COLLECTIVE = re.compile(
     r"(Dist|Inner)Comm\w+|AllReduce|AllGatherV?|ReduceScatterV?|Broadcast|Reduce|Collective(Gather|Scatter)|"
     r"All[Tt]oAll\w*|NeighborExchange\w*|Barrier|Send|Receive|BatchISendIRecv"
 )
-"""Kernels that talk to other ranks."""
+"""Kernels that communicate with other ranks."""
 
 Metadata = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Known:
-    """What is known of a recording besides its kernels, if a recorder of this package made it."""
+class RecordingDetails:
+    """Data that this package's recorder adds to MindSpore's own: class names, graphs, spans and operator calls."""
 
     table: Lookup
     graphs: Sequence[Graph] = ()
-    spans: Sequence[Span] | None = None
+    spans: Sequence[DirectionSpan] | None = None
     with_flops: bool = False
     calls: Sequence[OperatorCall] = ()
 
 
 def host_events(folder: Path) -> tuple[EventTable, Metadata]:
-    """Return the events of a FRAMEWORK directory and what else is known about the recording.
+    """Return the events of a FRAMEWORK directory and the metadata of the recording.
 
     Raises:
         TraceFormatError: A file is missing, damaged or of another kind.
@@ -80,23 +80,23 @@ def host_events(folder: Path) -> tuple[EventTable, Metadata]:
     if note is not None:
         check_sizes(note, [*files.values(), *graph_files(folder)])
     elif LAUNCHES not in files:
-        msg = f"{folder} holds no {LAUNCHES}_*.txt, which MindSpore's profiler writes. Was anything recorded?"
+        msg = f"{folder} contains no {LAUNCHES}_*.txt, which MindSpore's profiler writes. Was anything recorded?"
         raise TraceFormatError(msg)
-    place = _place(folder, files, note)
-    said: Metadata = {"framework_version": note.framework_version} if note else {}
+    common = _common_columns(folder, files, note)
+    metadata: Metadata = {"framework_version": note.framework_version} if note else {}
     tables = []
     if LAUNCHES in files:
         launches = read_launches(files[LAUNCHES])
-        shapes, remark = _shapes(launches, files.get(SHAPES))
-        said |= {"shapes": remark} if remark else {}
-        tables.append(_kernels(launches, shapes, _known(folder, note), place))
+        shapes, remark = _launch_shapes(launches, files.get(SHAPES))
+        metadata |= {"shapes": remark} if remark else {}
+        tables.append(_kernel_events(launches, shapes, _read_details(folder, note), common))
     if MEMORY in files:
         record = read_memory(files[MEMORY])
-        tables.append(_memory(record.between(note.start_ns, note.stop_ns) if note else record, place))
-    return (pa.concat_tables(tables) if tables else empty_table()), said
+        tables.append(_memory_events(record.between(note.start_ns, note.stop_ns) if note else record, common))
+    return (pa.concat_tables(tables) if tables else empty_table()), metadata
 
 
-def _place(folder: Path, files: Mapping[str, Path], note: Recording | None) -> dict[str, Any]:
+def _common_columns(folder: Path, files: Mapping[str, Path], note: Recording | None) -> dict[str, Any]:
     """Return the columns that are the same for all events."""
     details = sorted(folder.glob(f"{DETAILS}_*.csv"))
     pid = note.pid if note else read_pid(details[0]) if details else None
@@ -104,105 +104,104 @@ def _place(folder: Path, files: Mapping[str, Path], note: Recording | None) -> d
     return {"framework": "mindspore", "pid": pid, "rank": rank, "device": "cpu:0"}
 
 
-def _known(folder: Path, note: Recording | None) -> Known:
+def _read_details(folder: Path, note: Recording | None) -> RecordingDetails:
     if note is None:
-        return Known(lookup())
+        return RecordingDetails(lookup())
     graphs = [read_graph(path) for path in graph_files(folder)]
-    calls = [note.calls.distinct[number] for number in note.calls.order] if note.calls else []
-    return Known(lookup().knowing(note.bases), graphs, note.spans, note.with_flops, calls)
+    calls = [note.calls.distinct[position] for position in note.calls.order] if note.calls else []
+    return RecordingDetails(lookup().with_user_classes(note.bases), graphs, note.spans, note.with_flops, calls)
 
 
-def _kernels(launches: Launches, shapes: Sequence[str | None], known: Known, place: Mapping[str, Any]) -> EventTable:
-    kernels = placed(_distinct(launches, shapes), known.graphs, known.table)
-    types = [kernels[number].node.type for number in launches.node.tolist()] if shapes else []
-    calls = calls_of_launches(types, shapes, known.calls)
+def _kernel_events(
+    launches: Launches, shapes: Sequence[str | None], details: RecordingDetails, common: Mapping[str, Any]
+) -> EventTable:
+    kernels = locate_kernels(_distinct_kernels(launches, shapes), details.graphs, details.table)
+    spans = None if details.spans is None else innermost_spans(launches.start_ns, details.spans)
     columns = {
-        "name": text(launches.node, [one.node.type for one in kernels]),
+        "name": text(launches.kernel, [kernel.node.type for kernel in kernels]),
         "layer": Layer.FRAMEWORK.value,
-        "kind": text(launches.node, [_kind(one.node.type).value for one in kernels]),
+        "kind": text(launches.kernel, [_kind(kernel.node.type).value for kernel in kernels]),
         "start_ns": launches.start_ns,
         "duration_ns": launches.duration_ns,
         "tid": lanes_of(launches.start_ns, launches.duration_ns),
         "thread": THREAD,
-        "input_shapes": pa.array(_completed(shapes, types, calls), pa.string()).dictionary_encode() if shapes else None,
-        "attributes": text(launches.node, [_attributes(launches, row) for row in range(len(kernels))]),
+        "attributes": text(launches.kernel, map(_attributes, launches.names, launches.sides)),
     }
-    told = None if known.spans is None else in_spans(launches.start_ns, known.spans)
-    columns |= canonical_columns(launches.node, kernels, known.table, told=told)
-    if known.with_flops and shapes:
-        by_shapes = flops(launches.node.tolist(), kernels, shapes)
-        columns["flops"] = pa.array(
-            [
-                flops_of_call(call, kernel) if call else count
-                for call, kernel, count in zip(calls, types, by_shapes, strict=True)
-            ],
-            pa.int64(),
-        )
-    return event_table(columns | dict(place), rows=len(launches.node))
+    columns |= canonical_columns(launches.kernel, kernels, details.table, spans=spans)
+    columns |= _shape_columns(launches, shapes, kernels, details) if shapes else {}
+    return event_table(columns | dict(common), rows=len(launches.kernel))
 
 
-def _completed(
-    shapes: Sequence[str | None], kernels: Sequence[str], calls: Sequence[OperatorCall | None]
-) -> list[str | None]:
-    """Return the input shapes of each launch, taken from its operator where MindSpore's profiler recorded none."""
-    return [
+def _shape_columns(
+    launches: Launches, shapes: Sequence[str | None], kernels: Sequence[Kernel], details: RecordingDetails
+) -> dict[str, pa.Array]:
+    """Return input shapes and FLOPs, from the dispatched operator where MindSpore's profiler recorded no shapes."""
+    indices = launches.kernel.tolist()
+    types = [kernels[index].node.type for index in indices]
+    calls = calls_of_launches(types, shapes, details.calls)
+    inputs = [
         input_shapes(call, kernel) if call and recorded is None else recorded
-        for recorded, kernel, call in zip(shapes, kernels, calls, strict=True)
+        for recorded, kernel, call in zip(shapes, types, calls, strict=True)
     ]
+    columns = {"input_shapes": pa.array(inputs, pa.string()).dictionary_encode()}
+    if details.with_flops:
+        counts = [
+            flops_of_call(call, kernel) if call else count
+            for call, kernel, count in zip(calls, types, flops(indices, kernels, shapes), strict=True)
+        ]
+        columns["flops"] = pa.array(counts, pa.int64())
+    return columns
 
 
 def _kind(name: str) -> Kind:
     return Kind.COLLECTIVE if COLLECTIVE.fullmatch(name) else Kind.OP
 
 
-def _distinct(launches: Launches, shapes: Sequence[str | None]) -> list[Launched]:
+def _distinct_kernels(launches: Launches, shapes: Sequence[str | None]) -> list[Kernel]:
     """Return each kernel once, with the shapes of its first launch."""
-    kernels, first = np.unique(launches.node, return_index=True)
-    seen = dict(zip(kernels.tolist(), first.tolist(), strict=True))
+    indices, first_launches = np.unique(launches.kernel, return_index=True)
+    first = dict(zip(indices.tolist(), first_launches.tolist(), strict=True)) if shapes else {}
     return [
-        Launched(name, parse(name), tensors(shapes[seen[number]] if shapes and number in seen else None))
-        for number, name in enumerate(launches.nodes)
+        Kernel(name, parse(name), tensor_shapes(shapes[first[index]] if index in first else None))
+        for index, name in enumerate(launches.names)
     ]
 
 
-def _attributes(launches: Launches, row: int) -> str | None:
-    name, side = launches.nodes[row], launches.sides[row]
-    found = {"node": name} if "/" in name else {}
-    if side != USUAL_SIDE:
-        found["type"] = side
-    return json.dumps(found, separators=(",", ":"), ensure_ascii=False) if found else None
+def _attributes(name: str, side: str) -> str | None:
+    attributes = ({"node": name} if "/" in name else {}) | ({"type": side} if side != USUAL_SIDE else {})
+    return json.dumps(attributes, separators=(",", ":"), ensure_ascii=False) if attributes else None
 
 
-def _shapes(launches: Launches, path: Path | None) -> tuple[list[str | None], str | None]:
-    """Return the input shapes of each launch; none and the reason where the two files do not fit together.
+def _launch_shapes(launches: Launches, path: Path | None) -> tuple[list[str | None], str | None]:
+    """Return the input shapes of each launch; none and the reason if they do not match the launches.
 
-    They are two lists in the same order, of which one tells names and times, the other names and shapes.
+    The two files list the launches in the same order, one with names and times, the other with names and shapes.
     """
     if path is None:
         return [], f"no file {SHAPES}_*.txt"
     rows = read_shapes(path)
-    if len(rows) != len(launches.node):
-        return [], f"left out: {path.name} lists {len(rows)} launches, but {len(launches.node)} were timed"
-    own_names = [name.rsplit("/", 1)[-1] for name in launches.nodes]
-    for place, (number, (name, _)) in enumerate(zip(launches.node.tolist(), rows, strict=True)):
-        if name and name != own_names[number]:
-            return [], f"left out: launch {place} is {own_names[number]}, but {name} in {path.name}"
+    if len(rows) != len(launches.kernel):
+        return [], f"left out: {path.name} lists {len(rows)} launches, but {len(launches.kernel)} were timed"
+    own_names = [name.rsplit("/", 1)[-1] for name in launches.names]
+    for launch, (index, (name, _)) in enumerate(zip(launches.kernel.tolist(), rows, strict=True)):
+        if name and name != own_names[index]:
+            return [], f"left out: launch {launch} is {own_names[index]}, but {name} in {path.name}"
     return [shapes for _, shapes in rows], None
 
 
-def _memory(record: MemoryRecord, place: Mapping[str, Any]) -> EventTable:
-    """Return a counter event wherever a number changed; a sample that repeats the one before says nothing new."""
+def _memory_events(record: MemoryRecord, common: Mapping[str, Any]) -> EventTable:
+    """Return a counter event for each change of a value; repeated values are left out."""
     change = np.diff(record.values, axis=1, prepend=record.values[:, :1])
-    kept = change != 0
-    kept[:, :1] = True
-    which, when = np.nonzero(kept)
+    is_new = change != 0
+    is_new[:, :1] = True
+    counter, sample = np.nonzero(is_new)
     columns = {
-        "name": text(which, record.names),
+        "name": text(counter, record.names),
         "layer": Layer.RUNTIME.value,
         "kind": Kind.COUNTER.value,
-        "start_ns": record.time_ns[when],
+        "start_ns": record.time_ns[sample],
         "duration_ns": 0,
-        "value": record.values[which, when].astype(np.float64),
-        "bytes": pa.array(change[which, when], mask=when == 0),
+        "value": record.values[counter, sample].astype(np.float64),
+        "bytes": pa.array(change[counter, sample], mask=sample == 0),
     }
-    return event_table(columns | dict(place), rows=len(which))
+    return event_table(columns | dict(common), rows=len(counter))

@@ -1,17 +1,17 @@
-"""The files of a FRAMEWORK directory as plain columns: kernels by launch, their shapes, memory over time.
+"""Reads the files of a FRAMEWORK directory as plain columns: kernel launches, their shapes, and memory over time.
 
     cpu_op_execute_timestamp_0.txt   Default/Conv2D-op0;HostCpuOps;1794785728841556946,10.4067,0 1794785728888267087,...
     cpu_framework_0.txt              Conv2D;Conv2D-op0;3669962135;input_1:[16, 1, 8, 8];input_2:NoShape;
     cpu_ms_memory_record_0.txt       1794785779189730936,11776,1073741824,11776
 
-Not taken over: the thread, which always is 0, and the third field of cpu_framework, which is the same in all rows.
+Not read: the thread, which is always 0, and the third field of cpu_framework, which is the same in all rows.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,21 +31,21 @@ _SHAPE = re.compile(r"\[[\d, -]*\]")
 
 @dataclass(frozen=True)
 class Launches:
-    """All kernels in the order in which they ran."""
+    """All kernel launches in the order in which they ran."""
 
-    nodes: list[str]
-    """The distinct names."""
+    names: list[str]
+    """The distinct kernel names."""
     sides: list[str]
-    """Where each of them runs: HostCpuOps."""
-    node: Ints
-    """The name of each kernel, as a number."""
+    """The side on which each of these kernels runs: HostCpuOps."""
+    kernel: Ints
+    """Index of the kernel of each launch."""
     start_ns: Ints
     duration_ns: Ints
 
 
 @dataclass(frozen=True)
 class MemoryRecord:
-    """What MindSpore's allocator said, by time."""
+    """Samples of MindSpore's allocator, by time."""
 
     names: tuple[str, ...]
     time_ns: Ints
@@ -53,83 +53,78 @@ class MemoryRecord:
     """One row per name."""
 
     def between(self, start_ns: int, stop_ns: int) -> MemoryRecord:
-        """Leave out what earlier recordings of the process left in the file."""
-        inside = (self.time_ns >= start_ns) & (self.time_ns <= stop_ns)
-        return MemoryRecord(self.names, self.time_ns[inside], self.values[:, inside])
+        """Return the samples of a time window; the file also contains those of earlier recordings of the process."""
+        in_window = (self.time_ns >= start_ns) & (self.time_ns <= stop_ns)
+        return MemoryRecord(self.names, self.time_ns[in_window], self.values[:, in_window])
 
 
 def read_launches(path: Path) -> Launches:
-    """Read the times of all kernels.
+    """Read the times of all kernel launches.
 
     Raises:
         TraceFormatError: The file is damaged or of another kind.
     """
-    nodes, sides, parts = [], [], []
+    names, sides, times = [], [], []
     for number, line in _lines(path):
         with _reading_line(path, number, line, "`name;side;start,duration,thread ...`"):
-            name, side, times = line.rsplit(";", 2)
-            parts.append(_times(times))
-        nodes.append(name)
+            name, side, text = line.rsplit(";", 2)
+            times.append(_times(text))
+        names.append(name)
         sides.append(side)
-    node = np.repeat(np.arange(len(parts)), [len(start) for start, _ in parts])
-    start = _joined([start for start, _ in parts])
-    duration = _joined([duration for _, duration in parts])
+    kernel = np.repeat(np.arange(len(times)), [starts.size for starts, _ in times])
+    start, duration = np.hstack([np.empty((2, 0), np.int64), *times])
     order = np.argsort(start, kind="stable")
-    return Launches(nodes, sides, node[order], start[order], duration[order])
+    return Launches(names, sides, kernel[order], start[order], duration[order])
 
 
 def _times(text: str) -> tuple[Ints, Ints]:
-    """Return starts and durations of one kernel; durations are written in milliseconds with six digits.
+    """Return starts and durations of one kernel; durations are in milliseconds with six digits.
 
-    There are none for a kernel that failed, which MindSpore lists from then on.
+    A kernel that failed has none, and MindSpore lists it in all later recordings, too.
     """
     fields = text.replace(",", " ").split()
     starts, durations, threads = fields[0::3], fields[1::3], fields[2::3]
     if not len(starts) == len(durations) == len(threads):
-        msg = "not three numbers for each launch"
+        msg = "a launch does not have three numbers"
         raise ValueError(msg)
     milliseconds = np.fromiter(map(float, durations), np.float64, len(durations))
     if not np.all((milliseconds >= 0) & (milliseconds <= LARGEST / NS_PER_MS)):
-        msg = "a duration that is none"
+        msg = "a duration is negative, too large or not a number"
         raise ValueError(msg)
     return np.fromiter(map(int, starts), np.int64, len(starts)), np.rint(milliseconds * NS_PER_MS).astype(np.int64)
 
 
 def read_shapes(path: Path) -> list[tuple[str, str | None]]:
-    """Read operator and input shapes, as JSON, of each launch; blank where MindSpore tells none.
+    """Read operator and input shapes, as JSON, of each launch; None where MindSpore records no shapes.
 
     Raises:
         TraceFormatError: The file is damaged or of another kind.
     """
-    known: dict[str, tuple[str, str | None]] = {}
+    parsed: dict[str, tuple[str, str | None]] = {}
     rows = []
     for number, line in _lines(path):
-        if line not in known:
+        if line not in parsed:
             with _reading_line(path, number, line, "`type;name;id;input_1:shape;...`"):
                 _, name, _, *inputs = line.removesuffix(";").split(";")
-                known[line] = name, _shapes(inputs)
-        rows.append(known[line])
+                shapes = [_shape(text) for text in inputs]
+                parsed[line] = name, json.dumps(shapes, separators=(",", ":")) if shapes else None
+        rows.append(parsed[line])
     return rows
 
 
-def _shapes(inputs: Sequence[str]) -> str | None:
-    values = [_shape(text) for text in inputs]
-    return json.dumps(values, separators=(",", ":")) if values else None
-
-
 def _shape(text: str) -> object:
-    """Return a shape as a list; null for what has none, and MindSpore's words for what is a tuple of them."""
-    found = _INPUT.fullmatch(text)
-    if not found:
-        msg = f"{text!r:.100} is no `input_1:shape`"
+    """Return a shape as a list; None for an input without one, and MindSpore's text for a tuple of shapes."""
+    match = _INPUT.fullmatch(text)
+    if not match:
+        msg = f"expected `input_1:shape`, found {text!r:.100}"
         raise ValueError(msg)
-    if _SHAPE.fullmatch(found[1]):
-        return json.loads(found[1])
-    return None if found[1] == "NoShape" else found[1]
+    if _SHAPE.fullmatch(match[1]):
+        return json.loads(match[1])
+    return None if match[1] == "NoShape" else match[1]
 
 
 def read_memory(path: Path) -> MemoryRecord:
-    """Read what the allocator said.
+    """Read the samples of the allocator.
 
     Raises:
         TraceFormatError: The file is damaged or of another kind.
@@ -139,14 +134,14 @@ def read_memory(path: Path) -> MemoryRecord:
         header, *lines = _text(path).splitlines() or [""]
         rows = np.array([[int(field) for field in line.split(",")] for line in lines], np.int64)
         if header != _MEMORY_HEADER or (lines and rows.shape[1] != 1 + len(names)):
-            msg = f"found {header!r:.100}, and {lines[:1]!r:.100} below it"
+            msg = f"found the header {header!r:.100}, followed by {lines[:1]!r:.100}"
             raise ValueError(msg)
         columns = bounded(rows, "number").reshape(-1, 1 + len(names)).T
     return MemoryRecord(names, columns[0], columns[1:])
 
 
 def read_pid(path: Path) -> int | None:
-    """Return the process id from cpu_op_detail_info, the only file that has it."""
+    """Return the process id from cpu_op_detail_info, the only file that contains it."""
     try:
         last = read_bytes(path).decode().splitlines()[-1]
         return whole(int(last.rsplit(",", 1)[1]))
@@ -155,21 +150,17 @@ def read_pid(path: Path) -> int | None:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    with reading(path, expected="a text of MindSpore's profiler"):
+    with reading(path, expected="a text file of MindSpore's profiler"):
         return enumerate(_text(path).splitlines(), start=1)
 
 
 def _text(path: Path) -> str:
     text = read_bytes(path).decode()
     if text and not text.endswith("\n"):
-        msg = "it ends in the middle of a line: it was cut off while it was written or copied"
+        msg = "the last line is incomplete: the file was cut off while it was written or copied"
         raise ValueError(msg)
     return text
 
 
-def _reading_line(path: Path, number: int, line: str, form: str) -> AbstractContextManager[None]:
-    return reading(f"{path}, line {number}", expected=f"{form}, found {line!r:.100}")
-
-
-def _joined(parts: Sequence[Ints]) -> Ints:
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+def _reading_line(path: Path, number: int, line: str, expected: str) -> AbstractContextManager[None]:
+    return reading(f"{path}, line {number}", expected=f"{expected}, found {line!r:.100}")
