@@ -15,7 +15,7 @@ from unified_profiler.testing import FakeBackend
 
 @pytest.fixture(autouse=True)
 def none_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_wide, "_made", [])
+    monkeypatch.setattr(process_wide, "_default", [])
 
 
 def test_every_call_returns_the_same_profiler(tmp_path: Path) -> None:

@@ -415,7 +415,7 @@ def test_strict_raises_and_leaves_nothing_armed(verb: str) -> None:
 def test_a_missing_capability_is_one_warning() -> None:
     backend = FakeBackend(capabilities=frozenset())
     prof = run(1, backend, record_shapes=True)
-    assert "cannot record what `record_shapes` asks for" in prof.failures[0].error
+    assert "cannot record what `record_shapes` requests" in prof.failures[0].error
     assert names(prof.traces[0], "op") == ["fake::op0"]
 
 
