@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from unified_profiler.model.foreign import read_bytes, reading
-from unified_profiler_tensorflow.read.xplane.files import RUN_METADATA
+from unified_profiler_tensorflow.read.run_metadata.files import RUN_METADATA
 
 NAME = "live_objects.json"
 XPLANE = "xplane"

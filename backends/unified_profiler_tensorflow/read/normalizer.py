@@ -18,12 +18,13 @@ from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.foreign import read_bytes, reading
 from unified_profiler.model.schema import EventTable, empty_table
 from unified_profiler.spi import NativeCapture
+from unified_profiler.spi.xplane.files import SUFFIX, newest_run, profiles_in
+from unified_profiler.spi.xplane.planes import looks_like_xplane
 from unified_profiler_tensorflow.read.live_objects import read_note
 from unified_profiler_tensorflow.read.node_reader import NodeReader
 from unified_profiler_tensorflow.read.run_metadata import events as run_metadata
 from unified_profiler_tensorflow.read.run_metadata import timeline
-from unified_profiler_tensorflow.read.xplane.files import INDEX_NAME, SUFFIX, newest_run, profiles_in, sessions_in
-from unified_profiler_tensorflow.read.xplane.planes import looks_like_xplane
+from unified_profiler_tensorflow.read.run_metadata.files import INDEX_NAME, run_metadata_files
 from unified_profiler_tensorflow.read.xplane.sessions import SessionRun, input_shapes, with_flops, with_shapes
 from unified_profiler_tensorflow.read.xplane.table import read_xplane
 
@@ -35,7 +36,7 @@ class TensorFlowNormalizer:
         """Say whether this is an XPlane file, a RunMetadata, a timeline, or a directory of profiles."""
         with suppress(OSError):  # a directory that may not be looked into
             if path.is_dir():
-                return bool(sessions_in(path)) or next(profiles_in(path), None) is not None
+                return bool(run_metadata_files(path)) or next(profiles_in(path), None) is not None
             return path.is_file() and (_is_xplane(path) or run_metadata.recognizes(path) or timeline.recognizes(path))
         return False
 
@@ -120,7 +121,7 @@ class _Sources:
             self.profiles.append(path)  # whatever it is, the reader of XPlane files says what is wrong with it
 
     def _add_directory(self, path: Path) -> None:
-        newest, sessions = list(profiles_in(path)), sessions_in(path)
+        newest, sessions = list(profiles_in(path)), run_metadata_files(path)
         if newest:
             newest, self.other_runs = newest_run(newest)
         self.profiles += newest

@@ -9,14 +9,11 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from hypothesis import given
-from hypothesis import strategies as st
 
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.nesting import FIRST_LANE, find_nesting
 from unified_profiler.spi import NativeCapture
 from unified_profiler_tensorflow.read.normalizer import TensorFlowNormalizer
-from unified_profiler_tensorflow.read.xplane.planes import Line, columns_of
 
 Record = Callable[..., NativeCapture]
 
@@ -28,20 +25,6 @@ def events(capture: NativeCapture) -> list[dict[str, Any]]:
 
 def operators(capture: NativeCapture) -> list[dict[str, Any]]:
     return [event for event in events(capture) if event["kind"] == "op"]
-
-
-class _Event:
-    def __init__(self, offset_ps: int, duration_ps: int) -> None:
-        self.metadata_id, self.offset_ps, self.duration_ps = 1, offset_ps, duration_ps
-
-
-@given(st.lists(st.tuples(st.integers(0, 10**7), st.integers(0, 10**6), st.integers(0, 10**6)), max_size=20))
-def test_what_is_nested_in_picoseconds_is_nested_in_nanoseconds(spans: list[tuple[int, int, int]]) -> None:
-    inner = [_Event(start, duration) for start, duration, _ in spans]
-    outer = [_Event(max(0, start - more), duration + 2 * more) for start, duration, more in spans]
-    for one, other in zip(inner, outer, strict=True):
-        _, start, end = columns_of(Line(1, "line", 5, [one, other]))
-        assert start[1] <= start[0] <= end[0] <= end[1]
 
 
 def test_the_thread_that_records_has_its_own_id(record: Record) -> None:

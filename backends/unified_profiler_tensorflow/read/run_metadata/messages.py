@@ -12,7 +12,7 @@ from typing import Any
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.foreign import opening_of, read_bytes
-from unified_profiler_tensorflow.read.protobuf import DAMAGED, message_classes
+from unified_profiler.spi.protobuf import DAMAGED, message_classes
 from unified_profiler_tensorflow.read.run_metadata.names import dtype_enum
 
 _SNIFF = 4096

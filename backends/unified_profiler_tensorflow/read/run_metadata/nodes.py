@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from unified_profiler_tensorflow.read.run_metadata.lanes import CALLS, lane_number, lay_out
+from unified_profiler.spi.lanes import assign_lanes, lane_number
 from unified_profiler_tensorflow.read.run_metadata.names import Device, Label, dtype_name, read_kernel_label, read_label
 from unified_profiler_tensorflow.read.run_metadata.rows import (
     COPY,
@@ -23,6 +23,14 @@ from unified_profiler_tensorflow.read.run_metadata.rows import (
 _KERNEL_DETAILS = re.compile(r"^(?P<name>.+?) (?P<launch>(?:regs|grid|shm):.*)$")
 _COPY_TYPE = re.compile(r"<(?P<type>\w+)>")
 _HOST_ALLOCATOR = re.compile("cpu|host", re.IGNORECASE)
+
+CALLS = frozenset(
+    {
+        *("PartitionedCall", "StatefulPartitionedCall", "RemoteCall", "SymbolicGradient", "BatchFunction"),
+        *("While", "StatelessWhile", "_While", "If", "StatelessIf", "_If", "Case", "StatelessCase", "For"),
+    }
+)
+"""Types of nodes that run other nodes and end after them."""
 
 Place = Mapping[str, Any]
 """The lane of an event: `tid` and `thread`."""
@@ -45,7 +53,7 @@ class Nodes:
         labels = [(read_label if on_host else read_kernel_label)(n.node_name, n.timeline_label) for n in nodes]
         start = [_start_ns(node) for node in nodes]
         end = [begin + _duration_ns(node) for begin, node in zip(start, nodes, strict=True)]
-        lanes = lay_out(start, end, [on_host and label.op_type in CALLS for label in labels])
+        lanes = assign_lanes(start, end, [on_host and label.op_type in CALLS for label in labels])
         for node, label, lane in zip(nodes, labels, lanes, strict=True):
             place = {
                 "tid": lane_number(self.device_name, lane),

@@ -10,8 +10,8 @@ from google.protobuf import text_format
 
 from unified_profiler.model.foreign import inside, read_bytes, reading
 from unified_profiler.spi import StepStatistics
+from unified_profiler_tensorflow.read.run_metadata.files import INDEX_NAME, RUN_METADATA
 from unified_profiler_tensorflow.read.run_metadata.messages import load
-from unified_profiler_tensorflow.read.xplane.files import INDEX_NAME, RUN_METADATA
 
 
 class _Entry(msgspec.Struct):

@@ -16,7 +16,7 @@ from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.foreign import opening_of, read_bytes, reading
 from unified_profiler.model.foreign_values import checked_events
 from unified_profiler.model.schema import EventTable
-from unified_profiler_tensorflow.read.run_metadata.lanes import lane_number
+from unified_profiler.spi.lanes import lane_number
 from unified_profiler_tensorflow.read.run_metadata.names import Device, read_device
 from unified_profiler_tensorflow.read.run_metadata.rows import (
     COUNTER,

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
-from collections.abc import Mapping
-from math import isfinite
-from typing import Any
 
 import msgspec
 
-from unified_profiler_tensorflow.read.xplane.planes import Stats
+from unified_profiler.spi.xplane.planes import Stats
 
 _TENSOR = re.compile(r"([A-Za-z]\w*)\[([\d,]*)\]")
 
@@ -27,15 +23,3 @@ def take_shapes(said: Stats) -> tuple[str | None, str | None]:
     found = [(tensor[1], tensor[2]) for tensor in tensors if tensor]
     shapes = [[int(size) for size in sizes.split(",") if size] for _, sizes in found]
     return msgspec.json.encode(shapes).decode(), msgspec.json.encode([kind for kind, _ in found]).decode()
-
-
-def attributes_text(said: Mapping[str, Any]) -> str | None:
-    """Return what is said as a JSON object, None for nothing."""
-    return msgspec.json.encode({name: jsonable(value) for name, value in said.items()}).decode() if said else None
-
-
-def jsonable(value: Any) -> Any:
-    """Return what JSON can hold of a value."""
-    if isinstance(value, bytes):
-        return b64encode(value).decode()
-    return str(value) if isinstance(value, float) and not isfinite(value) else value

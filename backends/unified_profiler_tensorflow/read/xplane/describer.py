@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from unified_profiler.model.foreign_values import LARGEST_NUMBER, whole
 from unified_profiler.model.schema import Kind, Layer
+from unified_profiler.spi.xplane.ends import END_MARK
+from unified_profiler.spi.xplane.hlo import Instruction, Programs
+from unified_profiler.spi.xplane.lanes import device_name
+from unified_profiler.spi.xplane.planes import Stats
+from unified_profiler.spi.xplane.stats import attributes_json
 from unified_profiler_tensorflow.read.node_reader import NodeReader
-from unified_profiler_tensorflow.read.xplane.attributes import attributes_text
-from unified_profiler_tensorflow.read.xplane.hlo import Programs, Source
-from unified_profiler_tensorflow.read.xplane.lanes import device_name
-from unified_profiler_tensorflow.read.xplane.left_out import END_MARK
 from unified_profiler_tensorflow.read.xplane.meaning import UNKNOWN, Meaning, Role, operator
-from unified_profiler_tensorflow.read.xplane.planes import Stats
 
 NODE = re.compile(r"([A-Za-z0-9.][A-Za-z0-9_./>-]*):([A-Z_][A-Za-z0-9_]*)")
 """`path:Type`, by the rule of TensorFlow's own tools (tf_op_utils)."""
@@ -60,7 +60,7 @@ class Describer:
         """Describe an event of a thread."""
         said = dict(stats)
         if name.startswith("$"):
-            return Meaning(name, role=Role.FRAME, attributes=attributes_text(said))
+            return Meaning(name, role=Role.FRAME, attributes=attributes_json(said))
         if name.startswith(END_MARK) and name.removeprefix(END_MARK) in self.instructions:
             return Meaning(name, role=Role.END_MARK)
         if "hlo_op" in said:
@@ -86,7 +86,7 @@ class Describer:
         if node:
             canonical, path = self.reader.canonical(node[1], node[2]), node[1]
         elif source:
-            canonical, path = self.reader.canonical(*source), source.node
+            canonical, path = self.reader.canonical(source.op_name, source.op_type), source.op_name
         else:
             canonical, path = UNKNOWN, None
         return Meaning(
@@ -95,35 +95,39 @@ class Describer:
             canonical=canonical,
             module=self.reader.module(path),
             correlation_id=correlation,
-            attributes=attributes_text(said),
+            attributes=attributes_json(said),
         )
 
     def _instruction(self, name: str, said: Stats) -> Meaning:
         """Describe an instruction of an XLA program: an operator, unless it runs other instructions, as loops do."""
         source = self._source(said)
+        node, op_type = (source.op_name, source.op_type) if source else (None, None)
         by_name = self.reader.canonical(None, name)
-        canonical = self.reader.canonical(*source) if source else by_name
+        canonical = self.reader.canonical(node, op_type) if op_type else by_name
         if canonical.op is None:
             canonical = replace(canonical, op=by_name.op)
-        known = {"node": source.node, "op_type": source.op_type} if source else {}
+        known = {"node": node, "op_type": op_type} if source else {}
         described = Meaning(
             name,
             Layer.FRAMEWORK,
             Kind.OP,
             Role.INSTRUCTION,
             canonical=canonical,
-            node=source.node if source else None,
-            op_type=source.op_type if source else None,
-            module=self.reader.module(source.node if source else None),
-            attributes=attributes_text(known | said),
+            node=node,
+            op_type=op_type,
+            module=self.reader.module(node),
+            attributes=attributes_json(known | said),
         )
-        is_call = self.programs.is_call(said.get("hlo_module"), said.get("program_id"), str(said["hlo_op"]))
-        return described.as_runtime() if is_call else described
+        instruction = self._compiled(said)
+        return described.as_runtime() if instruction and instruction.is_call else described
 
-    def _source(self, said: Stats) -> Source | None:
-        if "hlo_op" not in said:
-            return None
-        return self.programs.source(said.get("hlo_module"), said.get("program_id"), str(said["hlo_op"]))
+    def _source(self, said: Stats) -> Instruction | None:
+        """Return the compiled instruction of an event, None if its program does not name the node it came from."""
+        instruction = self._compiled(said) if "hlo_op" in said else None
+        return instruction if instruction and instruction.op_name and instruction.op_type else None
+
+    def _compiled(self, said: Stats) -> Instruction | None:
+        return self.programs.instruction(said.get("hlo_module"), said.get("program_id"), str(said["hlo_op"]))
 
     def _runtime(self, name: str, said: Stats) -> Meaning:
         role, op_type = Role.PLAIN, None
@@ -139,7 +143,7 @@ class Describer:
         elif name.startswith(_SHARED_WORK):
             role = Role.SHARED_WORK
         correlation = whole(said.pop("correlation_id", None))
-        return Meaning(name, role=role, op_type=op_type, correlation_id=correlation, attributes=attributes_text(said))
+        return Meaning(name, role=role, op_type=op_type, correlation_id=correlation, attributes=attributes_json(said))
 
     def _is_function(self, op_type: str) -> bool:
         return op_type in self.functions or _FUNCTION.match(op_type) is not None
@@ -153,8 +157,8 @@ def _annotation(name: str, said: Stats) -> Meaning:
     step = said.get("step_num")
     if isinstance(step, int) and 0 <= step <= LARGEST_NUMBER:
         said.pop("step_num")
-        return Meaning(name, Layer.APPLICATION, Kind.STEP, step=step, attributes=attributes_text(said))
-    return Meaning(name, Layer.APPLICATION, Kind.REGION, attributes=attributes_text(said))
+        return Meaning(name, Layer.APPLICATION, Kind.STEP, step=step, attributes=attributes_json(said))
+    return Meaning(name, Layer.APPLICATION, Kind.REGION, attributes=attributes_json(said))
 
 
 def _memory(name: str, said: Stats) -> Meaning:
@@ -166,7 +170,7 @@ def _memory(name: str, said: Stats) -> Meaning:
         device=device_name(allocator[1], int(allocator[2])) if allocator else None,
         bytes=None if size is None else size * _MEMORY[name],
         value=total,
-        attributes=attributes_text(said),
+        attributes=attributes_json(said),
     )
 
 

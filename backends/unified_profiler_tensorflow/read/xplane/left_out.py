@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-FLOWS = frozenset({"_p", "_pt", "_c", "_ct", "flow"})
-"""Numbers of producers and consumers, by which viewers draw arrows between threads."""
+from unified_profiler.spi.xplane.stats import FLOW_STATS
 
 RUNNING_NUMBERS = frozenset({"parent_id", "element_id", "step_id", "run_id", "addr", "group_id", "_r", "_a"})
 """Numbers of iterators, elements, executions and addresses; marks for the grouping by TensorFlow's own tools."""
 
-LEFT_OUT = FLOWS | RUNNING_NUMBERS
+LEFT_OUT = FLOW_STATS | RUNNING_NUMBERS
 """Stats that differ in almost every row and mean nothing outside the file."""
 
 OWN_ID = "id"
 """A running number, too, where TensorFlow says it; a user's own annotation may say what it likes."""
 
 _WITH_ID = LEFT_OUT | {OWN_ID}
-
-END_MARK = "end: "
-"""Begins the name of a mark at the end of each instruction of an XLA program, which is no event of its own."""
 
 
 def left_out(event_name: str) -> frozenset[str]:

@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 
 from unified_profiler.model.columns import Index, encode, text
-from unified_profiler.model.nesting import Ints
+from unified_profiler.model.nesting import FIRST_LANE, Ints
 from unified_profiler.model.overlaps import overlapping
 from unified_profiler.model.schema import EventTable, Kind, event_table
 from unified_profiler.model.tree import Flags, Tree
-from unified_profiler_tensorflow.read.run_metadata.lanes import lane_number, lay_out
+from unified_profiler.spi.lanes import assign_lanes, lane_number
+from unified_profiler.spi.xplane.ends import InstructionEnds
+from unified_profiler.spi.xplane.events import EventDescription, XPlaneEvents
+from unified_profiler.spi.xplane.lanes import SIDE_LANE, LaneKind, XPlaneLane
 from unified_profiler_tensorflow.read.xplane.columns import numbers
 from unified_profiler_tensorflow.read.xplane.describer import Describer
-from unified_profiler_tensorflow.read.xplane.ends import Ends
-from unified_profiler_tensorflow.read.xplane.lanes import BESIDE, Lane, LaneSort
 from unified_profiler_tensorflow.read.xplane.meaning import Meaning, Role, operator, repeated
-from unified_profiler_tensorflow.read.xplane.rows import EventDescription, Rows
 from unified_profiler_tensorflow.read.xplane.sessions import Node, SessionRun, covered_by_sessions
 
 _ASYNCHRONOUS = "XLA asynchronous"
@@ -34,7 +34,7 @@ class Mapping:
     asynchronous nodes and steps are settled here, by what encloses them.
     """
 
-    def __init__(self, rows: Rows, describer: Describer, sessions: Sequence[SessionRun] = ()) -> None:
+    def __init__(self, rows: XPlaneEvents, describer: Describer, sessions: Sequence[SessionRun] = ()) -> None:
         self._index = Index()
         meaning = self._index.codes(_describe_all(describer, rows.descriptions))[rows.description]
         kept = np.flatnonzero(self._flags(meaning, lambda m: m.role is not Role.END_MARK))
@@ -107,10 +107,10 @@ class Mapping:
         """Return the lane of each event: that of its line, or the one beside."""
         tid: Ints = np.array([lane.tid for lane in self._lanes], np.int64)[self._lane]
         shared = self._of_role(Role.SHARED_WORK)
-        tid[shared] += BESIDE  # it would take the operator's own time away from it
+        tid[shared] += SIDE_LANE  # it would take the operator's own time away from it
         lane = np.where(shared, -1, self._lane)
         candidates = self._of_role(Role.FRAME, Role.EXECUTOR)
-        tid[overlapping(self._start, self._end, lane, candidates)] += BESIDE
+        tid[overlapping(self._start, self._end, lane, candidates)] += SIDE_LANE
         return tid
 
     def _settle_eager(self) -> None:
@@ -152,24 +152,24 @@ class Mapping:
         node, nodes = self._nodes()
         self._change(rows[covered_by_sessions(sessions, self._start[rows], node[rows], nodes)], Meaning.as_runtime)
 
-    def _ends(self, rows: Rows, meaning: Ints) -> Ends:
-        return Ends(
+    def _ends(self, rows: XPlaneEvents, meaning: Ints) -> InstructionEnds:
+        return InstructionEnds(
             *(rows.start_ns, rows.end_ns, rows.lane, rows.flow),
             instruction=self._flags(meaning, lambda m: m.role is Role.INSTRUCTION),
             mark=self._flags(meaning, lambda m: m.role is Role.END_MARK),
             executor=self._flags(meaning, lambda m: m.role is Role.PROGRAM),
         )
 
-    def _settle_instructions(self, ends: Ends, kept: Ints) -> None:
+    def _settle_instructions(self, ends: InstructionEnds, kept: Ints) -> None:
         """Let instructions of XLA end when their work did; those that outlast their event have lanes of their own."""
         self._change(np.searchsorted(kept, ends.unmarked()), Meaning.as_unfinished)
         rows, end_ns = ends.late()
         rows = np.searchsorted(kept, rows)
         self._end[rows] = end_ns
-        numbers = lay_out(self._start[rows].tolist(), end_ns.tolist(), [False] * len(rows))
+        numbers = assign_lanes(self._start[rows].tolist(), end_ns.tolist(), [False] * len(rows))
         self._tid[rows] = [lane_number(_ASYNCHRONOUS, number) for number in numbers]
         self._lane[rows] = len(self._lanes)
-        self._lanes += [Lane(int(pid), lane_number(_ASYNCHRONOUS), _ASYNCHRONOUS) for pid in self._pid[rows[:1]]]
+        self._lanes += [XPlaneLane(int(pid), lane_number(_ASYNCHRONOUS), _ASYNCHRONOUS) for pid in self._pid[rows[:1]]]
 
     def _nodes(self) -> tuple[Ints, list[Node]]:
         """Return the node of each event, as a number, and the nodes."""
@@ -191,17 +191,20 @@ class Mapping:
 
 
 def _describe_all(describer: Describer, descriptions: Sequence[EventDescription]) -> list[Meaning]:
-    found = [
-        (_describe(describer, description), description.sort is LaneSort.INPUT_THREAD) for description in descriptions
-    ]
+    found = [(_describe(describer, description), _is_input_thread(description.lane)) for description in descriptions]
     trains = any(on_input_thread and meaning.is_training for meaning, on_input_thread in found)
     return [meaning.as_input(trains=trains) if on_input_thread else meaning for meaning, on_input_thread in found]
 
 
+def _is_input_thread(lane: XPlaneLane) -> bool:
+    """Return whether this is a native thread of `tf.data`; a Python thread may have any name."""
+    return lane.tid >= FIRST_LANE and lane.kind is LaneKind.THREAD and lane.thread.startswith("tf_data")
+
+
 def _describe(describer: Describer, description: EventDescription) -> Meaning:
-    if description.sort is LaneSort.STREAM:
+    if description.lane.kind is LaneKind.STREAM:
         return describer.on_stream(description.name, description.stats)
-    if description.sort is LaneSort.DERIVED:
+    if description.lane.kind is LaneKind.DERIVED:
         return repeated(description.name, description.stats)
     return describer.on_host(description.name, description.stats)
 

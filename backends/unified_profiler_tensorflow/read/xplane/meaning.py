@@ -10,10 +10,11 @@ import msgspec
 
 from unified_profiler.model.schema import Kind, Layer
 from unified_profiler.spi.canonical import BACKWARD, FORWARD, UPDATE
+from unified_profiler.spi.xplane.planes import Stats
+from unified_profiler.spi.xplane.stats import attributes_json
 from unified_profiler_tensorflow.canonical.assignment import Canonical
 from unified_profiler_tensorflow.read.node_reader import NodeReader
-from unified_profiler_tensorflow.read.xplane.attributes import attributes_text, take_shapes
-from unified_profiler_tensorflow.read.xplane.planes import Stats
+from unified_profiler_tensorflow.read.xplane.attributes import take_shapes
 
 UNKNOWN = Canonical(None, None, None)
 _COLLECTIVE = re.compile(r"_?(Collective(Reduce|Gather|Bcast|AllToAll|Permute)|Nccl(All)?(Reduce|Broadcast))\w*")
@@ -95,7 +96,7 @@ class Meaning:
     def as_unfinished(self) -> Meaning:
         """Return the same event as one whose end was not recorded."""
         known = msgspec.json.decode(self.attributes or "{}")
-        return replace(self, attributes=attributes_text({**known, "finished": False}))
+        return replace(self, attributes=attributes_json({**known, "finished": False}))
 
     def as_region(self) -> Meaning:
         """Return the same step as a mere region."""
@@ -133,10 +134,10 @@ def operator(
         input_shapes=shapes,
         input_types=types,
         flops=reader.flops(node, op_type, shapes, types),
-        attributes=attributes_text(said if node is None else {"node": node, **said}),
+        attributes=attributes_json(said if node is None else {"node": node, **said}),
     )
 
 
 def repeated(name: str, stats: Stats) -> Meaning:
     """Return what tools add to the lines of a device: steps, modules, scopes and operators, made of its streams."""
-    return Meaning(name, Layer.FRAMEWORK, Kind.REGION, attributes=attributes_text(stats))
+    return Meaning(name, Layer.FRAMEWORK, Kind.REGION, attributes=attributes_json(stats))
