@@ -1,4 +1,4 @@
-"""Files that are broken, foreign or unusual, and directories of them."""
+"""Damaged, foreign and unusual files, and directories of them."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(st.lists(st.tuples(st.integers(0), st.binary(min_size=1, max_size=1)), min_size=1, max_size=5))
 def test_changed_bytes_give_a_table_or_a_format_error(scratch: Path, changes: list[tuple[int, bytes]]) -> None:
     changed = bytearray((GOLDEN / "xla.xplane.pb").read_bytes())
-    for place, byte in changes:
-        changed[place % len(changed)] = byte[0]
+    for position, byte in changes:
+        changed[position % len(changed)] = byte[0]
     scratch.write_bytes(changed)
     with suppress(TraceFormatError):
         assert read(scratch).schema.equals(EVENT_SCHEMA)
@@ -93,7 +93,7 @@ def test_names_that_are_no_utf8_are_repaired(normalize: Normalize) -> None:
     assert "EagerLocalExecute: Relu\ufffd\ufffdad" in table.column("name").to_pylist()
 
 
-def test_totals_without_a_moment_are_left_out(normalize: Normalize) -> None:
+def test_totals_without_a_timestamp_are_left_out(normalize: Normalize) -> None:
     summed = space()
     summed.planes[0].lines[0].events[0].num_occurrences = 7
     assert len(normalize(summed.SerializeToString())) == len(read(EAGER)) - 1
@@ -123,8 +123,8 @@ def test_a_users_own_id_is_kept(normalize: Normalize) -> None:
     plane.stat_metadata[9000].name = "id"
     (name,) = (entry.id for entry in plane.event_metadata.values() if entry.name == "train")
     next(e for e in plane.lines[0].events if e.metadata_id == name).stats.add(metadata_id=9000, int64_value=0)
-    found = [e["attributes"] for e in normalize(annotated.SerializeToString()).to_pylist() if e["name"] == "train"]
-    assert found == ['{"id":0}', None]
+    events = normalize(annotated.SerializeToString()).to_pylist()
+    assert [event["attributes"] for event in events if event["name"] == "train"] == ['{"id":0}', None]
 
 
 # --- recognizing, and directories -----------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_neither_empty_directories_nor_missing_files_are_recognized(tmp_path: Pa
 
 
 def test_a_directory_without_profiles_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TraceFormatError, match="nothing of TensorFlow's"):
+    with pytest.raises(TraceFormatError, match="no files of TensorFlow's profilers"):
         read(tmp_path)
 
 

@@ -19,8 +19,8 @@ Record = Callable[..., NativeCapture]
 
 
 def events(capture: NativeCapture) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = TensorFlowNormalizer().normalize(capture).to_pylist()
-    return found
+    rows: list[dict[str, Any]] = TensorFlowNormalizer().normalize(capture).to_pylist()
+    return rows
 
 
 def operators(capture: NativeCapture) -> list[dict[str, Any]]:
@@ -29,8 +29,8 @@ def operators(capture: NativeCapture) -> list[dict[str, Any]]:
 
 def test_the_thread_that_records_has_its_own_id(record: Record) -> None:
     matrix = tf.ones((2, 2))
-    found = operators(record(lambda: tf.matmul(matrix, matrix)))
-    assert {(event["pid"], event["tid"], event["name"]) for event in found} == {
+    products = operators(record(lambda: tf.matmul(matrix, matrix)))
+    assert {(event["pid"], event["tid"], event["name"]) for event in products} == {
         (os.getpid(), threading.get_native_id(), "MatMul")
     }
 
@@ -60,19 +60,19 @@ def on_two_threads(record: Record, *, end_before: bool) -> tuple[list[dict[str, 
         if end_before:
             finish()
 
-    found = operators(record(run))
+    products = operators(record(run))
     finish()
-    return found, ids
+    return products, ids
 
 
 def test_every_python_thread_has_its_own_id_and_name(record: Record) -> None:
-    found, ids = on_two_threads(record, end_before=False)
-    assert {event["tid"]: event["thread"] for event in found} == ids
+    products, ids = on_two_threads(record, end_before=False)
+    assert {event["tid"]: event["thread"] for event in products} == ids
 
 
 def test_threads_that_ended_before_have_lanes_of_their_own(record: Record) -> None:
-    found, ids = on_two_threads(record, end_before=True)
-    lanes = {event["tid"] for event in found}
+    products, ids = on_two_threads(record, end_before=True)
+    lanes = {event["tid"] for event in products}
     assert len(lanes) == 2
     assert min(lanes) >= FIRST_LANE
     assert not lanes & ids.keys()
@@ -102,7 +102,7 @@ def test_every_lane_nests(record: Record) -> None:
     assert np.array_equal(find_nesting(start, duration, pid, tid).tid, tid)
 
 
-def test_operators_of_traced_sessions_are_told_once(record: Record, net: Any) -> None:
+def test_operators_of_traced_sessions_are_not_repeated(record: Record, net: Any) -> None:
     capture = record(net.run, record_shapes=True)
     multiplied = [event for event in events(capture) if '"node":"multiply"' in (event["attributes"] or "")]
     kinds = [(event["name"], event["kind"], event["input_shapes"]) for event in multiplied if event["name"] == "MatMul"]

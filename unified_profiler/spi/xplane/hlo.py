@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from unified_profiler.spi.protobuf import message_classes
-from unified_profiler.spi.xplane.planes import Plane
+from unified_profiler.spi.xplane.planes import Plane, decode_text
 
 _MESSAGES = message_classes(
     "unified_profiler.xplane.hlo",
@@ -64,15 +64,9 @@ class Programs:
 
 
 def _decode_program(encoded: bytes) -> dict[str, Instruction]:
-    computations = _MESSAGES["HloProto"].FromString(encoded).hlo_module.computations
-    instructions = (instruction for computation in computations for instruction in computation.instructions)
-    return {
-        _decode(each.name): Instruction(
-            _decode(each.opcode), _decode(each.metadata.op_type), _decode(each.metadata.op_name)
-        )
-        for each in instructions
-    }
-
-
-def _decode(text: bytes) -> str:
-    return text.decode("utf-8", "replace")
+    instructions = {}
+    for computation in _MESSAGES["HloProto"].FromString(encoded).hlo_module.computations:
+        for each in computation.instructions:
+            fields = each.opcode, each.metadata.op_type, each.metadata.op_name
+            instructions[decode_text(each.name)] = Instruction(*map(decode_text, fields))
+    return instructions

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import count
 
 from unified_profiler.model.nesting import FIRST_LANE
 from unified_profiler.spi.protocols import NativeCapture
@@ -58,7 +59,7 @@ class LaneAssigner:
         self._pid = details.get("pid", os.getpid() if is_own_process else file_number)
         self._threads = {line: (int(tid), str(name)) for line, tid, name in details.get("threads", ())}
         self._starter: int | None = details.get("thread")
-        self._count = 0
+        self._numbers = count(FIRST_LANE)
 
     def assign(self, plane: Plane, lines: Sequence[Line]) -> list[XPlaneLane]:
         """Return the lanes of the lines of a plane."""
@@ -75,17 +76,13 @@ class LaneAssigner:
             return XPlaneLane(self._pid, *self._threads[line.id])
         if is_starter and self._starter is not None and not self._threads:
             return XPlaneLane(self._pid, self._starter, line.name)
-        return XPlaneLane(self._pid, self._next(), line.name)
+        return XPlaneLane(self._pid, next(self._numbers), line.name)
 
     def _stream(self, line: Line, device: str, number: int) -> XPlaneLane:
         stream = _STREAM.match(line.name)
         if stream is None:
-            return XPlaneLane(number, self._next(), line.name, device, kind=LaneKind.DERIVED)
+            return XPlaneLane(number, next(self._numbers), line.name, device, kind=LaneKind.DERIVED)
         return XPlaneLane(number, int(stream[1]), line.name, device, int(stream[1]), LaneKind.STREAM)
-
-    def _next(self) -> int:
-        self._count += 1
-        return FIRST_LANE + self._count - 1
 
 
 def device_name(kind: str, number: int) -> str:

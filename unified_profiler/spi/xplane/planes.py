@@ -104,7 +104,7 @@ class Plane:
     def __init__(self, message: Any) -> None:
         self._message = message
         self._decoded: dict[bytes, tuple[str, Any]] = {}
-        self.name = _decode(message.name)
+        self.name = decode_text(message.name)
 
     @property
     def lines(self) -> Iterator[Line]:
@@ -112,12 +112,12 @@ class Plane:
         for line in self._message.lines:
             # events with a number of occurrences are totals without a timestamp, added by tools that process the file
             events = [event for event in line.events if not event.num_occurrences]
-            yield Line(line.id, _decode(line.display_name or line.name), line.timestamp_ns, events)
+            yield Line(line.id, decode_text(line.display_name or line.name), line.timestamp_ns, events)
 
     @cached_property
     def event_names(self) -> dict[int, str]:
         """The names of events by metadata id."""
-        return {entry.key: _decode(entry.value.name) for entry in self._message.event_metadata}
+        return {entry.key: decode_text(entry.value.name) for entry in self._message.event_metadata}
 
     @cached_property
     def event_stats(self) -> dict[int, Stats]:
@@ -133,7 +133,8 @@ class Plane:
 
     def prefixes(self, names: frozenset[str]) -> tuple[bytes, ...]:
         """Return the first bytes of encoded stats of these names, to recognize them without decoding."""
-        return tuple(b"\x08" + _varint(number) for number, name in self._stat_names.items() if name in names)
+        ids = [number for number, name in self._stat_names.items() if number and name in names]
+        return tuple(MESSAGES["XStat"](metadata_id=number).SerializeToString() for number in ids)
 
     def decode(self, stats: Sequence[bytes]) -> Stats:
         """Decode the stats of an event."""
@@ -141,7 +142,7 @@ class Plane:
 
     @cached_property
     def _stat_names(self) -> dict[int, str]:
-        return {entry.key: _decode(entry.value.name) for entry in self._message.stat_metadata}
+        return {entry.key: decode_text(entry.value.name) for entry in self._message.stat_metadata}
 
     def _stat(self, encoded: bytes) -> tuple[str, Any]:
         if encoded not in self._decoded:
@@ -158,7 +159,7 @@ class Plane:
             return self._stat_names.get(stat.ref_value[0], "")
         if stat.bytes_value:
             return stat.bytes_value[0]
-        return _decode(stat.str_value[0]) if stat.str_value else None
+        return decode_text(stat.str_value[0]) if stat.str_value else None
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ def open_space(path: Path) -> Space:
         TraceFormatError: The file cannot be read, is empty, truncated or not an XPlane file.
     """
     message = _parse(path)
-    texts = [tuple(map(_decode, field)) for field in (message.hostnames, message.errors, message.warnings)]
+    texts = [tuple(map(decode_text, field)) for field in (message.hostnames, message.errors, message.warnings)]
     space = Space(path, tuple(map(Plane, message.planes)), *texts)
     if not isinstance(space.task.get(_START), int):
         names = [plane.name for plane in space.planes][:10]
@@ -213,7 +214,7 @@ def read_event_names(path: Path) -> set[str]:
         planes = _NAMES_ONLY.FromString(path.read_bytes()).planes
     except DAMAGED:
         return set()
-    return {_decode(entry.value.name) for plane in planes for entry in plane.event_metadata}
+    return {decode_text(entry.value.name) for plane in planes for entry in plane.event_metadata}
 
 
 def event_columns(line: Line) -> tuple[Ints, Ints, Ints]:
@@ -246,13 +247,6 @@ def _parse(path: Path) -> Any:
     return message
 
 
-def _decode(text: bytes) -> str:
+def decode_text(text: bytes) -> str:
+    """Decode a text of a file, which need not be valid UTF-8."""
     return text.decode("utf-8", "replace")
-
-
-def _varint(number: int) -> bytes:
-    rest, encoded = number & ((1 << 64) - 1), bytearray()
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    return bytes([*encoded, rest])

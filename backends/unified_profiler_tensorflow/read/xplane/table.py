@@ -1,4 +1,4 @@
-"""One XPlane file as a table of events, and what it says about the recording as a whole."""
+"""Reads one XPlane file: its table of events, and the metadata of the recording."""
 
 from __future__ import annotations
 
@@ -16,37 +16,32 @@ from unified_profiler.spi.xplane.hlo import Programs
 from unified_profiler.spi.xplane.lanes import LaneAssigner
 from unified_profiler.spi.xplane.planes import open_space
 from unified_profiler.spi.xplane.stats import recording_metadata
-from unified_profiler_tensorflow.read.node_reader import NodeReader
+from unified_profiler_tensorflow.read.node_lookup import NodeLookup
+from unified_profiler_tensorflow.read.xplane.columns import XPlaneColumns
 from unified_profiler_tensorflow.read.xplane.describer import Describer
-from unified_profiler_tensorflow.read.xplane.left_out import left_out
-from unified_profiler_tensorflow.read.xplane.mapping import Mapping
+from unified_profiler_tensorflow.read.xplane.ignored_stats import ignored_stats
 from unified_profiler_tensorflow.read.xplane.sessions import SessionRun
 
 
 def read_xplane(
-    path: Path,
-    capture: NativeCapture,
-    *,
-    file_number: int = 0,
-    sessions: Sequence[SessionRun] = (),
-    reader: NodeReader,
+    path: Path, capture: NativeCapture, *, file_number: int, sessions: Sequence[SessionRun], lookup: NodeLookup
 ) -> tuple[EventTable, dict[str, Any]]:
-    """Read a file.
+    """Read a file; return its events and its metadata.
 
     Args:
         path: The file.
         capture: The capture that it belongs to.
-        file_number: Its number among the files of the capture, one per host.
-        sessions: Runs of sessions in the same capture, whose operators RunMetadata tells.
-        reader: What is known about nodes.
+        file_number: Its index among the files of the capture, one per host.
+        sessions: The session runs of the capture, whose operators are taken from RunMetadata instead.
+        lookup: Classifies nodes.
 
     Raises:
-        TraceFormatError: It is damaged, empty or of another kind.
+        TraceFormatError: The file is damaged, empty or of another format.
     """
     with reading(path, expected="an XPlane file"), no_collection():
         space = open_space(path)
         programs = Programs(space.planes)
-        rows = read_events(space, LaneAssigner(capture, file_number=file_number), left_out)
-        describer = Describer.of(programs, (saying.stats for saying in rows.descriptions), reader)
-        table = Mapping(rows, describer, sessions).table(space.hosts[0] if space.hosts else None)
+        events = read_events(space, LaneAssigner(capture, file_number=file_number), ignored_stats)
+        describer = Describer.of(programs, events.descriptions, lookup)
+        table = XPlaneColumns(events, describer, sessions).table(space.hosts[0] if space.hosts else None)
         return checked_events(table), recording_metadata(space) | {"hlo_modules": programs.names}
