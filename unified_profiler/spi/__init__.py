@@ -1,7 +1,8 @@
 """What a backend is, and the kit that every backend is built with.
 
 A backend sees this package, `model` and `errors`, nothing else. `protocols` has what it must be; the other modules are
-the kit: reversible patches, call sites, canonical operators.
+the kit: reversible patches, call sites, canonical operators, lanes, protobuf messages, and `xplane`, the reader of the
+files that TensorFlow and JAX have in common.
 """
 
 from __future__ import annotations

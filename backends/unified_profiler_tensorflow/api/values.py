@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from unified_profiler_tensorflow.read.xplane.lanes import device_name
+from unified_profiler.spi.xplane.lanes import device_name
 
 _MOST_KNOWN = 1 << 14
 

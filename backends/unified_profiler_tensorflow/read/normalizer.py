@@ -1,6 +1,6 @@
-"""TensorFlowNormalizer: XPlane files, RunMetadata and timelines, of this program or any other, as events of the schema.
+"""TensorFlowNormalizer: converts XPlane files, RunMetadata and timelines, from any program, to events of the schema.
 
-Works without TensorFlow. What is left out of XPlane files is in `xplane_left_out`.
+Does not import TensorFlow. `xplane.ignored_stats` lists the stats of XPlane files that are left out.
 """
 
 from __future__ import annotations
@@ -16,94 +16,95 @@ import pyarrow as pa
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.foreign import read_bytes, reading
+from unified_profiler.model.foreign_values import native_metadata
 from unified_profiler.model.schema import EventTable, empty_table
 from unified_profiler.spi import NativeCapture
+from unified_profiler.spi.xplane.files import SUFFIX, newest_run, profiles_in
+from unified_profiler.spi.xplane.planes import looks_like_xplane
 from unified_profiler_tensorflow.read.live_objects import read_note
-from unified_profiler_tensorflow.read.node_reader import NodeReader
+from unified_profiler_tensorflow.read.node_lookup import NodeLookup
 from unified_profiler_tensorflow.read.run_metadata import events as run_metadata
-from unified_profiler_tensorflow.read.run_metadata import timeline
-from unified_profiler_tensorflow.read.xplane.files import INDEX_NAME, SUFFIX, newest_run, profiles_in, sessions_in
-from unified_profiler_tensorflow.read.xplane.planes import looks_like_xplane
+from unified_profiler_tensorflow.read.run_metadata import messages, timeline
+from unified_profiler_tensorflow.read.run_metadata.files import INDEX_NAME, run_metadata_files
 from unified_profiler_tensorflow.read.xplane.sessions import SessionRun, input_shapes, with_flops, with_shapes
 from unified_profiler_tensorflow.read.xplane.table import read_xplane
 
 
 class TensorFlowNormalizer:
-    """Turns what TensorFlow's profilers leave into events."""
+    """Converts the files of TensorFlow's profilers to events."""
 
     def recognizes(self, path: Path) -> bool:
-        """Say whether this is an XPlane file, a RunMetadata, a timeline, or a directory of profiles."""
-        with suppress(OSError):  # a directory that may not be looked into
+        """Return whether this is an XPlane file, a RunMetadata, a timeline, or a directory of profiles."""
+        with suppress(OSError):  # a directory without read permission
             if path.is_dir():
-                return bool(sessions_in(path)) or next(profiles_in(path), None) is not None
-            return path.is_file() and (_is_xplane(path) or run_metadata.recognizes(path) or timeline.recognizes(path))
+                return bool(run_metadata_files(path)) or next(profiles_in(path), None) is not None
+            return path.is_file() and (_is_xplane(path) or messages.recognizes(path) or timeline.recognizes(path))
         return False
 
     def normalize(self, capture: NativeCapture) -> EventTable:
-        """Return all events of the capture; what is said about it as a whole is the schema metadata `native`.
+        """Return all events of the capture; the schema metadata `native` describes the capture as a whole.
 
-        A capture without files is that of a program which built graphs and ran none of them: no events.
+        A program that built graphs and ran none of them leaves a capture without files, and no events.
 
         Raises:
-            TraceFormatError: A file is damaged, empty or of another kind.
+            TraceFormatError: A file is damaged, empty or of another format.
         """
-        with reading(", ".join(map(str, capture.files)), expected="what TensorFlow's profilers leave"):
-            return self._normalized(capture)
+        with reading(", ".join(map(str, capture.files)), expected="files of TensorFlow's profilers"):
+            return self._normalize(capture)
 
-    def _normalized(self, capture: NativeCapture) -> EventTable:
+    def _normalize(self, capture: NativeCapture) -> EventTable:
         sources = _Sources.of(capture.files)
         entries = [_entry(file, capture) for file in sources.sessions]
-        reader = NodeReader.of(read_note((*sources.profiles, *sources.sessions)))
-        sessions = [
-            run_metadata.read(file, entry, reader) for file, entry in zip(sources.sessions, entries, strict=True)
-        ]
+        lookup = NodeLookup.of(read_note((*sources.profiles, *sources.sessions)))
+        pairs = zip(sources.sessions, entries, strict=True)
+        sessions = [run_metadata.read(file, entry, lookup) for file, entry in pairs]
         timelines = [timeline.read(file) for file in sources.timelines]
         runs = [run for run in map(SessionRun.of, sessions, entries) if run]
         profiles = [
-            read_xplane(file, capture, file_number=number, sessions=runs, reader=reader)
+            read_xplane(file, capture, file_number=number, sessions=runs, lookup=lookup)
             for number, file in enumerate(sources.profiles)
         ]
         native = {
             "framework_version": capture.framework_version,
-            "xplane": [said for _, said in profiles],
-            "run_metadata": [_said(table) for table in sessions],
-            "timeline": [_said(table) for table in timelines],
+            "xplane": [metadata for _, metadata in profiles],
+            "run_metadata": [native_metadata(table) for table in sessions],
+            "timeline": [native_metadata(table) for table in timelines],
             "files": sources.taken,
             "other_runs": sources.other_runs,
             "problems": capture.details.get("problems"),
         }
         if sessions:
             shapes = {node: shape for table, _ in profiles for node, shape in input_shapes(table).items()}
-            sessions = [with_flops(with_shapes(table, shapes), reader) for table in sessions]
-        events = _join([*(table for table, _ in profiles), *sessions, *timelines])
-        said = msgspec.json.encode({name: value for name, value in native.items() if value})
-        return events.replace_schema_metadata({b"native": said})
+            sessions = [with_flops(with_shapes(table, shapes), lookup) for table in sessions]
+        events = _concatenate([*(table for table, _ in profiles), *sessions, *timelines])
+        metadata = msgspec.json.encode({name: value for name, value in native.items() if value})
+        return events.replace_schema_metadata({b"native": metadata})
 
 
 @dataclass
 class _Sources:
-    """The files of a capture by their sorts."""
+    """The files of a capture by format."""
 
     profiles: list[Path] = field(default_factory=list)
     sessions: list[Path] = field(default_factory=list)
     timelines: list[Path] = field(default_factory=list)
     taken: list[str] = field(default_factory=list)
-    """The files that were taken out of a directory, by their paths in it."""
+    """The files that were taken from a directory, by their paths in it."""
     other_runs: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, files: Sequence[Path]) -> _Sources:
-        """Sort them.
+        """Classify the files, and those in directories.
 
         Raises:
-            TraceFormatError: A directory has none.
+            TraceFormatError: None of them is TensorFlow's.
         """
         sources = cls()
         for file in files:
             sources._add(file)
         if files and not (sources.profiles or sources.sessions or sources.timelines):
-            found = [str(file) for file in files]
-            msg = f"There is nothing of TensorFlow's in {found}: expected `*{SUFFIX}` files or RunMetadata."
+            paths = [str(file) for file in files]
+            msg = f"There are no files of TensorFlow's profilers in {paths}: expected `*{SUFFIX}` files or RunMetadata."
             raise TraceFormatError(msg)
         return sources
 
@@ -112,15 +113,15 @@ class _Sources:
             self._add_directory(path)
         elif _is_xplane(path):
             self.profiles.append(path)
-        elif run_metadata.recognizes(path) or (path.suffix == ".pb" and (path.parent / INDEX_NAME).exists()):
+        elif messages.recognizes(path) or (path.suffix == ".pb" and (path.parent / INDEX_NAME).exists()):
             self.sessions.append(path)
         elif path.suffix == ".json":
             self.timelines.append(path)
         else:
-            self.profiles.append(path)  # whatever it is, the reader of XPlane files says what is wrong with it
+            self.profiles.append(path)  # the XPlane reader reports what is wrong with an unknown file
 
     def _add_directory(self, path: Path) -> None:
-        newest, sessions = list(profiles_in(path)), sessions_in(path)
+        newest, sessions = list(profiles_in(path)), run_metadata_files(path)
         if newest:
             newest, self.other_runs = newest_run(newest)
         self.profiles += newest
@@ -133,24 +134,19 @@ def _is_xplane(path: Path) -> bool:
 
 
 def _entry(file: Path, capture: NativeCapture) -> Mapping[str, Any] | None:
-    """Return what our recorder knows about a run of a session."""
-    known = capture.details.get("runs", {}).get(file.name)
-    if known is not None:
-        return dict(known)
+    """Return what the recorder stored about a session run."""
+    entry = capture.details.get("runs", {}).get(file.name)
+    if entry is not None:
+        return dict(entry)
     try:
         with reading(file.parent / INDEX_NAME):
             index = msgspec.json.decode(read_bytes(file.parent / INDEX_NAME), type=list[dict[str, Any]])
-    except TraceFormatError:  # the runs are worth having without
+    except TraceFormatError:  # runs are useful without it
         return None
     return next((entry for entry in index if entry.get("file") == file.name), None)
 
 
-def _said(table: EventTable) -> dict[str, Any]:
-    said: dict[str, Any] = msgspec.json.decode((table.schema.metadata or {}).get(b"native", b"{}"))
-    return said
-
-
-def _join(tables: list[EventTable]) -> EventTable:
+def _concatenate(tables: list[EventTable]) -> EventTable:
     plain = [table.replace_schema_metadata(None) for table in tables]
     if len(plain) < 2:
         return plain[0] if plain else empty_table()

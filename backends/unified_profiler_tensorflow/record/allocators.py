@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from unified_profiler_tensorflow.read.xplane.lanes import device_name
+from unified_profiler.spi.xplane.lanes import device_name
 
 
 def allocated_bytes() -> dict[str, int]:

@@ -24,7 +24,7 @@ from unified_profiler.errors import BackendError
 from unified_profiler.spi import NativeCapture, RecordOptions
 from unified_profiler.spi.recorder_states import RecorderState
 from unified_profiler_tensorflow.read.live_objects import XPLANE, write_note
-from unified_profiler_tensorflow.read.xplane.files import RUN_METADATA
+from unified_profiler_tensorflow.read.run_metadata.files import RUN_METADATA
 from unified_profiler_tensorflow.read.xplane.nodes import executed_nodes
 from unified_profiler_tensorflow.record.live_collector import live_objects
 from unified_profiler_tensorflow.record.session_collector import SessionCollector

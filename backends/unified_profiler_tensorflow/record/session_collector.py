@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from unified_profiler.errors import NativeProfilerError
 from unified_profiler.spi.patching import Undo, wrap
-from unified_profiler_tensorflow.read.xplane.files import INDEX_NAME
+from unified_profiler_tensorflow.read.run_metadata.files import INDEX_NAME
 from unified_profiler_tensorflow.record.session_runs import Run, TracedCall, TracedFunction
 
 GRAPH_NAME = "_unified_profiler_name"

@@ -22,8 +22,8 @@ from unified_profiler.errors import BackendBusyError, BackendError, NativeProfil
 from unified_profiler.model.text import storable
 from unified_profiler.spi import RecordOptions
 from unified_profiler.spi.patching import Undo, replace
+from unified_profiler.spi.protobuf import DAMAGED, message_classes
 from unified_profiler.spi.recorder_states import native_errors
-from unified_profiler_tensorflow.read.protobuf import DAMAGED, message_classes
 
 _PROFILER = "tf.profiler.experimental"
 

@@ -20,9 +20,9 @@ Node = tuple[str, float, str, int]
 """Its name, microseconds, outputs as JSON, and bytes."""
 
 
-def stated(metadata: Any) -> list[Node]:
-    """What TensorFlow itself says of the nodes of a run."""
-    found = []
+def native_nodes(metadata: Any) -> list[Node]:
+    """The nodes of a run, from TensorFlow's own message."""
+    nodes = []
     for node in (node for device in metadata.step_stats.dev_stats for node in device.node_stats):
         outputs = {
             str(output.slot): {
@@ -32,11 +32,11 @@ def stated(metadata: Any) -> list[Node]:
             for output in node.output
         }
         total = sum(used.total_bytes for used in node.memory)
-        found.append((node.node_name, node.all_end_rel_nanos / 1000, json.dumps(outputs), total))
-    return found
+        nodes.append((node.node_name, node.all_end_rel_nanos / 1000, json.dumps(outputs), total))
+    return nodes
 
 
-def test_the_summary_of_a_session_says_what_its_run_metadata_says(net: Any, tmp_path: Path) -> None:
+def test_the_summary_of_a_session_agrees_with_its_run_metadata(net: Any, tmp_path: Path) -> None:
     theirs: dict[int, list[Node]] = {}
     schedule = up.schedule(wait=1, warmup=1, active=2, repeat=1)
     with up.Profiler(backend="tensorflow", schedule=schedule, strict=True, output_dir=tmp_path / "profile") as prof:
@@ -46,7 +46,7 @@ def test_the_summary_of_a_session_says_what_its_run_metadata_says(net: Any, tmp_
             net.run(run_metadata=first)
             with prof.region("evaluation", meta=f"step {step}"):
                 net.run(net.loss, run_metadata=second)
-            theirs[step] = [*stated(first), *stated(second)]
+            theirs[step] = [*native_nodes(first), *native_nodes(second)]
             prof.step()
 
     folder = write_models_layout(up.read(tmp_path / "profile"), tmp_path / "models")
@@ -57,12 +57,12 @@ def test_the_summary_of_a_session_says_what_its_run_metadata_says(net: Any, tmp_
     assert sorted(path.name for path in (folder / "timeline").iterdir()) == ["mlp_1_step_2", "mlp_1_step_3"]
     for step in (2, 3):
         (devices,) = summary["op_stats"]["mlp/1"][str(step)].values()
-        found = [
+        nodes = [
             (name.partition("#")[0], node["duration"], json.dumps(node["output"]), node["total_bytes"])
             for name, node in devices["cpu:0"].items()
         ]
         assert theirs[step]
-        assert Counter(found) == Counter(theirs[step])
+        assert Counter(nodes) == Counter(theirs[step])
         assert {"multiply", "multiply#2"} <= devices["cpu:0"].keys()
         activities = summary["app_stats"][str(step)]
         assert activities.keys() == {"mlp/1", "evaluation"}
@@ -84,20 +84,20 @@ def test_the_timeline_of_a_step_holds_what_the_application_did_and_its_nodes(net
 
 
 def parsed(file: Path) -> Any:
-    """What TensorFlow itself reads from a file of statistics."""
+    """A file of statistics, parsed by TensorFlow's own message."""
     return text_format.Parse(file.read_text(encoding="utf-8"), step_stats_pb2.StepStats())
 
 
 def merged(runs: list[Any]) -> Any:
-    """What TensorFlow itself said of some runs, as one message."""
-    found = step_stats_pb2.StepStats()
+    """The StepStats of some runs as one message."""
+    merged_stats = step_stats_pb2.StepStats()
     for metadata in runs:
-        found.MergeFrom(metadata.step_stats)
-    return found
+        merged_stats.MergeFrom(metadata.step_stats)
+    return merged_stats
 
 
 def record_graphs(net: Any, folder: Path, **options: Any) -> dict[str, list[Any]]:
-    """Two runs of a named graph and one of another in each step, two cycles; what TensorFlow said, by file."""
+    """Two runs of a named graph and one of another in each step, two cycles; the RunMetadata by file."""
     theirs: dict[str, list[Any]] = {}
     with tf.Graph().as_default():
         other = tf.square(v1.placeholder_with_default([1.0, 2.0], (2,)), name="other")
@@ -121,8 +121,8 @@ def test_native_statistics_are_the_step_stats_that_tensorflow_gave(net: Any, tmp
     folder = write_models_layout(up.read(tmp_path / "profile"), tmp_path / "models") / "step_stats"
     assert sorted(path.name for path in folder.iterdir()) == sorted(theirs)
     for name, runs in theirs.items():
-        found = parsed(folder / name)
-        nodes = [(node.node_name, node.all_end_rel_nanos) for d in found.dev_stats for node in d.node_stats]
+        stats = parsed(folder / name)
+        nodes = [(node.node_name, node.all_end_rel_nanos) for d in stats.dev_stats for node in d.node_stats]
         assert nodes == [
             (node.node_name, node.all_end_rel_nanos)
             for metadata in runs
@@ -130,7 +130,7 @@ def test_native_statistics_are_the_step_stats_that_tensorflow_gave(net: Any, tmp
             for node in device.node_stats
         ]
         assert nodes
-        assert found == merged(runs)
+        assert stats == merged(runs)
         assert (folder / name).read_text(encoding="utf-8") == str(merged(runs))
 
 

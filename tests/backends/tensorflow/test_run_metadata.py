@@ -30,8 +30,8 @@ from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.nesting import FIRST_LANE
 from unified_profiler.model.schema import EVENT_SCHEMA
-from unified_profiler_tensorflow.read.run_metadata.events import read, recognizes
-from unified_profiler_tensorflow.read.run_metadata.messages import messages
+from unified_profiler_tensorflow.read.run_metadata.events import read
+from unified_profiler_tensorflow.read.run_metadata.messages import messages, recognizes
 from unified_profiler_tensorflow.read.run_metadata.names import dtype_name
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "run_metadata"
@@ -52,9 +52,9 @@ def recorded() -> dict[str, Any]:
 
 
 def _function_that_is_called() -> Any:
-    """A function with a loop that stays one: TensorFlow would dissolve it otherwise.
+    """A function with a loop that is not inlined, as TensorFlow would do by default.
 
-    On one thread, so that no two of its nodes overlap: those that do are in lanes beside the call, not in it.
+    It runs on one thread, so that its nodes do not overlap: overlapping ones would be in other lanes than the call.
     """
     optimizer = tf.compat.v1.OptimizerOptions(opt_level=tf.compat.v1.OptimizerOptions.L0)
     config = tf.compat.v1.ConfigProto(graph_options=tf.compat.v1.GraphOptions(optimizer_options=optimizer))
@@ -117,11 +117,11 @@ def _assert_equal(events: list[Row], metadata: Any) -> None:
 
 
 def test_allocations_are_those_of_the_file(recorded: Any, saved: Any) -> None:
-    found = Counter(
+    allocations = Counter(
         (row["attributes"]["node"], row["attributes"]["allocator"], row["bytes"])
         for row in rows(read(saved(recorded["train"])), "memory")
     )
-    assert found == Counter(
+    assert allocations == Counter(
         (node.node_name, used.allocator_name, record.alloc_bytes)
         for node in _nodes(recorded["train"])
         for used in node.memory
@@ -142,7 +142,7 @@ def test_allocations_are_inside_their_nodes_and_later_frees_are_not(recorded: An
     assert all(event["bytes"] < 0 for event in memory if event["thread"].endswith("frees"))
 
 
-def test_the_table_has_the_schema_and_says_what_the_run_was(saved: Any) -> None:
+def test_the_table_has_the_schema_and_the_metadata_of_the_run(saved: Any) -> None:
     path = saved((GOLDEN / "train.pb").read_bytes() + config_pb2.RunMetadata(partition_graphs=[{}]).SerializeToString())
     table = read(path)
     assert table.schema.equals(EVENT_SCHEMA)
@@ -150,7 +150,7 @@ def test_the_table_has_the_schema_and_says_what_the_run_was(saved: Any) -> None:
     assert native == {"devices": ["/job:localhost/replica:0/task:0/device:CPU:0"], "partition_graph_count": 1}
 
 
-def test_what_the_file_does_not_say_comes_from_the_entry(recorded: Any, saved: Any) -> None:
+def test_facts_missing_in_the_file_come_from_the_entry(recorded: Any, saved: Any) -> None:
     entry = {"graph": "vgg16", "step": 7, "start_ns": 100, "end_ns": 350, "thread": 42, "pid": 5}
     table = read(saved(recorded["train"]), entry)
     assert set(table.column("step").to_pylist()) == {7}
@@ -193,7 +193,7 @@ def test_runs_of_the_same_device_share_lanes(recorded: Any, saved: Any) -> None:
 
 
 def _step_stats(nodes: list[tuple[str, int, int]], device: str = "/device:CPU:0") -> Any:
-    """Nodes with start and duration; everything begins a while after the epoch."""
+    """Nodes with start and duration, relative to one second after the epoch."""
     stats = [
         {
             "node_name": name,
@@ -244,10 +244,10 @@ def test_everything_in_a_training_step_has_operator_origin_and_direction() -> No
 
 
 def test_origins_and_modules_of_a_training_step() -> None:
-    found = {event["attributes"]["node"]: event for event in rows(read(GOLDEN / "train.pb"))}
-    backward = found["gradients/conv2d/BiasAdd_grad/BiasAddGrad"]
+    nodes = {event["attributes"]["node"]: event for event in rows(read(GOLDEN / "train.pb"))}
+    backward = nodes["gradients/conv2d/BiasAdd_grad/BiasAddGrad"]
     assert (backward["op"], backward["origin"], backward["module"]) == ("ReduceSum", "Conv", "conv2d")
-    update = found["Adam/update_dense/kernel/ResourceApplyAdam"]
+    update = nodes["Adam/update_dense/kernel/ResourceApplyAdam"]
     assert (update["origin"], update["direction"], update["module"]) == ("Adam", "update", None)
 
 
@@ -290,15 +290,15 @@ def test_a_label_of_another_form_is_kept(saved: Any) -> None:
     assert event["attributes"]["label"] == "[1.0MB] edge_5 from /job:a to /job:b"
 
 
-def test_versions_that_tell_microseconds_only(saved: Any) -> None:
+def test_versions_with_microseconds_only(saved: Any) -> None:
     node = {"node_name": "n", "timeline_label": "n = Add()", "all_start_micros": 5, "op_start_rel_micros": 1}
     node |= {"op_end_rel_micros": 2, "all_end_rel_micros": 3, "scheduled_micros": 4}
     (event,) = rows(
         read(saved(step_stats_pb2.StepStats(dev_stats=[{"device": "/device:CPU:0", "node_stats": [node]}])))
     )
     assert (event["start_ns"], event["duration_ns"]) == (5000, 3000)
-    said = {"node": "n", "scheduled_ns": 4000, "op_start_rel_ns": 1000, "op_end_rel_ns": 2000}
-    assert event["attributes"] == said
+    times = {"scheduled_ns": 4000, "op_start_rel_ns": 1000, "op_end_rel_ns": 2000}
+    assert event["attributes"] == {"node": "n", **times}
 
 
 ON_A_GPU = """
@@ -319,7 +319,7 @@ dev_stats { device: "/device:GPU:0/stream:15<MemcpyH2D>" node_stats {
 dev_stats { device: "/device:GPU:0/sync" node_stats {
   node_name: "cuStreamSynchronize" timeline_label: "ThreadId 9" all_start_nanos: 1020 all_end_rel_nanos: 9 } }
 """
-"""No accelerator is here: written by hand, as TensorFlow's source writes it."""
+"""Written by hand, in the form that TensorFlow's source code writes."""
 
 
 @pytest.fixture
@@ -355,7 +355,7 @@ def test_names_of_types_are_those_of_tensorflow() -> None:
 
 def test_fields_are_those_of_tensorflow() -> None:
     modules = (step_stats_pb2, allocation_description_pb2, tensor_description_pb2, tensor_shape_pb2, config_pb2)
-    real = {name: found for module in modules for name, found in module.DESCRIPTOR.message_types_by_name.items()}
+    real = {name: message for module in modules for name, message in module.DESCRIPTOR.message_types_by_name.items()}
     real |= {"Dim": tensor_shape_pb2.TensorShapeProto.Dim.DESCRIPTOR}
     real |= {"ThreadName": step_stats_pb2.DeviceStepStats.ThreadNamesEntry.DESCRIPTOR}
     for name, ours in messages().items():
@@ -403,7 +403,7 @@ def test_directories_and_missing_files_are_not_recognized(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("share", [0.002, 0.3, 0.7, 0.99])
-def test_a_truncated_file_is_recognized_and_told(saved: Any, share: float) -> None:
+def test_a_truncated_file_is_recognized_and_reported(saved: Any, share: float) -> None:
     whole = (GOLDEN / "train.pb").read_bytes()
     path = saved(whole[: int(len(whole) * share)])
     assert recognizes(path)
@@ -411,7 +411,7 @@ def test_a_truncated_file_is_recognized_and_told(saved: Any, share: float) -> No
         read(path)
 
 
-def test_times_that_cannot_be_are_told(saved: Any) -> None:
+def test_impossible_times_are_reported(saved: Any) -> None:
     stats = _step_stats([("n", 0, 1)])
     stats.dev_stats[0].node_stats[0].all_start_nanos = 0
     stats.dev_stats[0].node_stats[0].all_start_micros = 1 << 62
@@ -421,27 +421,27 @@ def test_times_that_cannot_be_are_told(saved: Any) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), min_size=1, max_size=4))
-def test_damage_of_any_kind_is_told_or_harmless(tmp_path_factory: pytest.TempPathFactory, changes: Any) -> None:
+def test_damage_of_any_kind_is_reported_or_harmless(tmp_path_factory: pytest.TempPathFactory, changes: Any) -> None:
     content = bytearray((GOLDEN / "multiply.pb").read_bytes())
-    for place, byte in changes:
-        content[place % len(content)] = byte
+    for position, byte in changes:
+        content[position % len(content)] = byte
     path = tmp_path_factory.getbasetemp() / "damaged.pb"
     path.write_bytes(content)
     with contextlib.suppress(TraceFormatError):
         assemble([read(path)])
 
 
-def test_an_empty_file_is_told(saved: Any) -> None:
+def test_an_empty_file_is_reported(saved: Any) -> None:
     with pytest.raises(TraceFormatError, match="is empty"):
         read(saved(b""))
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(TraceFormatError, match="cannot be read"):
         read(tmp_path / "missing.pb")
 
 
-def test_run_metadata_without_nodes_says_who_fills_it(saved: Any) -> None:
+def test_the_error_for_run_metadata_without_nodes_names_what_fills_it(saved: Any) -> None:
     with pytest.raises(TraceFormatError, match="Only runs of v1 sessions"):
         read(saved(config_pb2.RunMetadata(partition_graphs=[{}], step_stats={})))
 
@@ -450,11 +450,11 @@ def test_reading_needs_no_tensorflow() -> None:
     code = (
         "import sys; sys.modules['tensorflow'] = None\n"
         "from pathlib import Path\n"
-        "from unified_profiler_tensorflow.read.run_metadata import events as run_metadata, timeline\n"
+        "from unified_profiler_tensorflow.read.run_metadata import events, messages, timeline\n"
         f"golden = Path({str(GOLDEN)!r})\n"
-        "run, drawn = golden / 'train.pb', golden / 'multiply_timeline.json'\n"
-        "assert run_metadata.recognizes(run) and timeline.recognizes(drawn)\n"
-        "print(len(run_metadata.read(run)), len(timeline.read(drawn)))"
+        "run, document = golden / 'train.pb', golden / 'multiply_timeline.json'\n"
+        "assert messages.recognizes(run) and timeline.recognizes(document)\n"
+        "print(len(events.read(run)), len(timeline.read(document)))"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert all(int(count) > 0 for count in done.stdout.split())

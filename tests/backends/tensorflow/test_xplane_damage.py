@@ -1,4 +1,4 @@
-"""Files that are broken, foreign or unusual, and directories of them."""
+"""Damaged, foreign and unusual files, and directories of them."""
 
 from __future__ import annotations
 
@@ -46,52 +46,24 @@ def space() -> xplane_pb2.XSpace:
     return xplane_pb2.XSpace.FromString(EAGER.read_bytes())
 
 
-def test_an_empty_file_is_named_so(normalize: Normalize) -> None:
-    with pytest.raises(TraceFormatError, match="is empty"):
-        normalize(b"")
-
-
-@pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.9, 0.999])
-def test_a_truncated_file_is_named_so(share: float, normalize: Normalize) -> None:
-    whole = EAGER.read_bytes()
-    with pytest.raises(TraceFormatError, match="truncated"):
-        normalize(whole[: int(len(whole) * share)])
-
-
-def test_a_file_cut_between_planes_is_named_so(normalize: Normalize) -> None:
-    cut = space()
-    del cut.planes[-1]
-    with pytest.raises(TraceFormatError, match=r"when its recording began.*truncated"):
-        normalize(cut.SerializeToString())
-
-
-@pytest.mark.parametrize("data", [b'{"hello": "world"}', b"PAR1 and so on", b"\x00" * 64, b"hello\n", b"\xff" * 100])
-def test_a_foreign_file_is_no_xplane_file(data: bytes, normalize: Normalize) -> None:
-    with pytest.raises(TraceFormatError, match="no XPlane file"):
+@pytest.mark.parametrize("data", [b"", EAGER.read_bytes()[:-99], b"hello", b"\xff" * 100])
+def test_a_file_that_cannot_be_opened_is_a_format_error(data: bytes, normalize: Normalize) -> None:
+    with pytest.raises(TraceFormatError, match=r"host\.xplane\.pb"):
         normalize(data)
 
 
-def test_a_file_without_planes_is_refused(normalize: Normalize) -> None:
-    with pytest.raises(TraceFormatError, match="no planes"):
-        normalize(xplane_pb2.XSpace(hostnames=["somewhere"]).SerializeToString())
+def test_profiles_deep_in_a_tree_are_not_recognized(tmp_path: Path) -> None:
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    shutil.copy(LOOP, tmp_path / "a/b/c/host.xplane.pb")
+    assert not TensorFlowNormalizer().recognizes(tmp_path)
+    with pytest.raises(TraceFormatError, match="holds no run"):
+        up.read(tmp_path)
 
 
 def test_a_recording_of_nothing_gives_an_empty_table(normalize: Normalize) -> None:
     idle = space()
     del idle.planes[0]
     assert len(normalize(idle.SerializeToString())) == 0
-
-
-def test_a_missing_file_is_a_format_error(tmp_path: Path) -> None:
-    with pytest.raises(TraceFormatError, match="cannot be read"):
-        read(tmp_path / "none.xplane.pb")
-
-
-def test_an_event_without_its_name_is_damage(normalize: Normalize) -> None:
-    broken = space()
-    broken.planes[0].lines[0].events[3].metadata_id = 99_999
-    with pytest.raises(TraceFormatError, match=r"damaged: .* name 99999"):
-        normalize(broken.SerializeToString())
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +75,8 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(st.lists(st.tuples(st.integers(0), st.binary(min_size=1, max_size=1)), min_size=1, max_size=5))
 def test_changed_bytes_give_a_table_or_a_format_error(scratch: Path, changes: list[tuple[int, bytes]]) -> None:
     changed = bytearray((GOLDEN / "xla.xplane.pb").read_bytes())
-    for place, byte in changes:
-        changed[place % len(changed)] = byte[0]
+    for position, byte in changes:
+        changed[position % len(changed)] = byte[0]
     scratch.write_bytes(changed)
     with suppress(TraceFormatError):
         assert read(scratch).schema.equals(EVENT_SCHEMA)
@@ -121,7 +93,7 @@ def test_names_that_are_no_utf8_are_repaired(normalize: Normalize) -> None:
     assert "EagerLocalExecute: Relu\ufffd\ufffdad" in table.column("name").to_pylist()
 
 
-def test_totals_without_a_moment_are_left_out(normalize: Normalize) -> None:
+def test_totals_without_a_timestamp_are_left_out(normalize: Normalize) -> None:
     summed = space()
     summed.planes[0].lines[0].events[0].num_occurrences = 7
     assert len(normalize(summed.SerializeToString())) == len(read(EAGER)) - 1
@@ -151,8 +123,8 @@ def test_a_users_own_id_is_kept(normalize: Normalize) -> None:
     plane.stat_metadata[9000].name = "id"
     (name,) = (entry.id for entry in plane.event_metadata.values() if entry.name == "train")
     next(e for e in plane.lines[0].events if e.metadata_id == name).stats.add(metadata_id=9000, int64_value=0)
-    found = [e["attributes"] for e in normalize(annotated.SerializeToString()).to_pylist() if e["name"] == "train"]
-    assert found == ['{"id":0}', None]
+    events = normalize(annotated.SerializeToString()).to_pylist()
+    assert [event["attributes"] for event in events if event["name"] == "train"] == ['{"id":0}', None]
 
 
 # --- recognizing, and directories -----------------------------------------------------------------------------------
@@ -208,26 +180,6 @@ def test_the_files_that_were_taken_are_named(logdir: Path) -> None:
     assert f"{folder}/one.xplane.pb, {folder}/two.xplane.pb. 1 older ones were not read." in text
 
 
-@pytest.mark.parametrize(
-    ("folder", "is_profile"),
-    [
-        ("a/b", True),
-        ("a/b/c", False),
-        ("plugins/profile/run", True),
-        ("a/plugins/profile/run", True),
-        ("a/b/plugins/profile/run", False),
-        ("tests/golden/data/plugins/profile/run", False),
-    ],
-)
-def test_what_lies_deep_in_a_tree_is_not_taken(folder: str, is_profile: bool, tmp_path: Path) -> None:
-    (tmp_path / folder).mkdir(parents=True)
-    shutil.copy(LOOP, tmp_path / folder / "host.xplane.pb")
-    assert TensorFlowNormalizer().recognizes(tmp_path) == is_profile
-    if not is_profile:
-        with pytest.raises(TraceFormatError, match="holds no run"):
-            up.read(tmp_path)
-
-
 def test_hosts_do_not_share_lanes(logdir: Path) -> None:
     table = read(logdir)
     assert set(table.column("pid").to_pylist()) == {0, 1}
@@ -239,7 +191,7 @@ def test_neither_empty_directories_nor_missing_files_are_recognized(tmp_path: Pa
 
 
 def test_a_directory_without_profiles_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TraceFormatError, match="nothing of TensorFlow's"):
+    with pytest.raises(TraceFormatError, match="no files of TensorFlow's profilers"):
         read(tmp_path)
 
 
@@ -261,23 +213,6 @@ def test_reading_needs_no_tensorflow() -> None:
 
 def event_of(broken: xplane_pb2.XSpace) -> xplane_pb2.XEvent:
     return broken.planes[0].lines[0].events[3]
-
-
-@pytest.mark.parametrize("value", [(1 << 63) - 1, -(1 << 63), 1 << 62])
-@pytest.mark.parametrize("name", ["offset_ps", "duration_ps"])
-def test_times_that_cannot_be_are_damage_in_a_plane(name: str, value: int, normalize: Normalize) -> None:
-    broken = space()
-    setattr(event_of(broken), name, value)
-    with pytest.raises(TraceFormatError, match=r"host\.xplane\.pb, plane '/host:CPU' cannot be read"):
-        normalize(broken.SerializeToString())
-
-
-@pytest.mark.parametrize("value", [(1 << 63) - 1, -(1 << 63)])
-def test_lines_that_begin_at_no_time_are_damage(value: int, normalize: Normalize) -> None:
-    broken = space()
-    broken.planes[0].lines[0].timestamp_ns = value
-    with pytest.raises(TraceFormatError, match="plane '/host:CPU'"):
-        normalize(broken.SerializeToString())
 
 
 def test_a_recording_that_begins_at_no_time_is_damage(normalize: Normalize) -> None:

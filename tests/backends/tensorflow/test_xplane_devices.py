@@ -1,4 +1,4 @@
-"""Planes of accelerators, built after TensorFlow's public layout: there is no such device here."""
+"""Planes of accelerators, built by hand in TensorFlow's public layout."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def events(tmp_path: Path) -> dict[str, dict[str, Any]]:
 
 def test_kernels_and_copies_have_device_stream_and_correlation(events: dict[str, dict[str, Any]]) -> None:
     kernel, copy = events["Stream #14(Compute) gemm"], events["Stream #7(MemcpyH2D) MemcpyH2D"]
-    place = ("layer", "kind", "device", "stream", "correlation_id", "pid", "tid")
-    assert [kernel[name] for name in place] == ["runtime", "kernel", "cuda:1", 14, 3, 1, 14]
-    assert [copy[name] for name in place] == ["runtime", "copy", "cuda:1", 7, 5, 1, 7]
+    columns = ("layer", "kind", "device", "stream", "correlation_id", "pid", "tid")
+    assert [kernel[name] for name in columns] == ["runtime", "kernel", "cuda:1", 14, 3, 1, 14]
+    assert [copy[name] for name in columns] == ["runtime", "copy", "cuda:1", 7, 5, 1, 7]
 
 
-def test_a_kernel_knows_the_node_that_launched_it(events: dict[str, dict[str, Any]]) -> None:
+def test_a_kernel_has_the_operator_of_the_node_that_launched_it(events: dict[str, dict[str, Any]]) -> None:
     kernel = events["Stream #14(Compute) gemm"]
     assert (kernel["op"], kernel["origin"], kernel["direction"]) == ("MatMul", "Gemm", "backward")
     assert json.loads(kernel["attributes"]) == {"tf_op": "gradient_tape/dense/MatMul:MatMul", "grid": "1,2"}
@@ -96,8 +96,9 @@ def test_lines_that_repeat_the_work_of_streams_are_regions(events: dict[str, dic
 
 
 def test_allocations_are_of_the_device_of_their_allocator(events: dict[str, dict[str, Any]]) -> None:
-    found = events["python MemoryAllocation"]
-    assert (found["kind"], found["device"], found["bytes"], found["value"]) == ("memory", "cuda:1", 256, 512)
+    allocation = events["python MemoryAllocation"]
+    columns = ("kind", "device", "bytes", "value")
+    assert tuple(allocation[name] for name in columns) == ("memory", "cuda:1", 256, 512)
 
 
 def test_picoseconds_are_rounded_down_at_both_ends(events: dict[str, dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""XPlane files of a known recording, checked against what is known to be in them."""
+"""Golden XPlane files, checked against their known content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unified_profiler.model.assembly import assemble
 from unified_profiler.model.schema import EVENT_SCHEMA
 from unified_profiler.spi import NativeCapture
 from unified_profiler_tensorflow.read.normalizer import TensorFlowNormalizer
-from unified_profiler_tensorflow.read.xplane.left_out import LEFT_OUT
+from unified_profiler_tensorflow.read.xplane.ignored_stats import IGNORED_STATS
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "xplane"
 FILES = sorted(file.name.removesuffix(".xplane.pb") for file in GOLDEN.glob("*.xplane.pb"))
@@ -30,8 +30,8 @@ def events(name: str, *kinds: str) -> list[dict[str, Any]]:
 
 
 def attributes(event: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(event["attributes"] or "{}")
-    return found
+    values: dict[str, Any] = json.loads(event["attributes"] or "{}")
+    return values
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -61,8 +61,8 @@ def test_the_kinds_are_these(name: str, kinds: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_is_left_out_is_in_no_attribute(name: str) -> None:
-    assert not any(LEFT_OUT & attributes(event).keys() for event in events(name))
+def test_ignored_stats_are_in_no_attribute(name: str) -> None:
+    assert not any(IGNORED_STATS & attributes(event).keys() for event in events(name))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -93,8 +93,10 @@ def test_a_node_is_named_by_its_type_and_its_path_is_an_attribute() -> None:
 
 
 def test_shapes_and_types_are_compact_json() -> None:
-    found = {(e["input_shapes"], e["input_types"]) for e in events("keras_fit", "op") if e["name"] == "_FusedConv2D"}
-    assert found == {("[[4,6,6,1],[3,3,1,2],[2]]", '["float","float","float"]')}
+    convolutions = [event for event in events("keras_fit", "op") if event["name"] == "_FusedConv2D"]
+    assert {(event["input_shapes"], event["input_types"]) for event in convolutions} == {
+        ("[[4,6,6,1],[3,3,1,2],[2]]", '["float","float","float"]')
+    }
 
 
 def test_a_scalar_has_an_empty_shape_and_a_node_without_tensors_an_empty_list() -> None:
@@ -103,10 +105,10 @@ def test_a_scalar_has_an_empty_shape_and_a_node_without_tensors_an_empty_list() 
     assert "[[],[]]" in {event["input_shapes"] for event in events("keras_fit", "op")}
 
 
-def test_every_direction_of_a_training_step_is_told() -> None:
-    found = {(event["origin"], event["direction"]) for event in events("keras_fit", "op")}
-    assert {("Conv", "forward"), ("Conv", "backward"), ("BatchNormalization", "backward")} <= found
-    assert "update" in {direction for _, direction in found}
+def test_a_training_step_has_every_direction() -> None:
+    origins = {(event["origin"], event["direction"]) for event in events("keras_fit", "op")}
+    assert {("Conv", "forward"), ("Conv", "backward"), ("BatchNormalization", "backward")} <= origins
+    assert "update" in {direction for _, direction in origins}
 
 
 def test_operators_on_threads_of_the_input_pipeline_load_data() -> None:
@@ -116,8 +118,8 @@ def test_operators_on_threads_of_the_input_pipeline_load_data() -> None:
 
 
 def test_an_asynchronous_node_is_one_operator() -> None:
-    found = Counter(event["kind"] for event in events("keras_fit") if event["name"] == "IteratorGetNext")
-    assert found == {"op": 2, "runtime": 2}
+    kinds = Counter(event["kind"] for event in events("keras_fit") if event["name"] == "IteratorGetNext")
+    assert kinds == {"op": 2, "runtime": 2}
 
 
 def test_the_call_of_a_function_is_a_region_of_the_application() -> None:
@@ -152,14 +154,14 @@ def test_events_are_placed_in_annotated_steps() -> None:
     assert Counter(event["step"] for event in table if event["name"] == "Relu") == {0: 1, 1: 1}
 
 
-def test_instructions_of_xla_are_operators_that_know_their_nodes() -> None:
-    found = {event["name"]: event for event in events("xla", "op")}
-    forward, backward = found["matmul.2"], found["MatMul.2"]
+def test_instructions_of_xla_are_operators_with_their_nodes() -> None:
+    instructions = {event["name"]: event for event in events("xla", "op")}
+    forward, backward = instructions["matmul.2"], instructions["MatMul.2"]
     assert (forward["op"], forward["origin"], forward["direction"]) == ("MatMul", "Gemm", "forward")
     assert (backward["op"], backward["origin"], backward["direction"]) == ("MatMul", "Gemm", "backward")
     assert attributes(forward)["node"] == "dense/matmul"
     assert attributes(forward).keys() >= {"hlo_op", "hlo_module", "program_id", "op_type"}
-    assert found["broadcast_maximum_fusion"]["op"] == "Relu"
+    assert instructions["broadcast_maximum_fusion"]["op"] == "Relu"
 
 
 def test_the_end_marks_of_xla_are_left_out() -> None:
@@ -181,7 +183,7 @@ def test_python_frames_are_runtime_events_and_the_stack_of_others() -> None:
     assert "polymorphic_function.py" in call["stack"].split(";")[-1]
 
 
-def test_frames_that_cut_annotations_stand_beside() -> None:
+def test_frames_that_cut_annotations_are_in_a_side_lane() -> None:
     table = events("frames")
     python = {event["tid"] for event in table if event["thread"] == "python"}
     moved = {event["name"] for event in table if event["tid"] == max(python)}
@@ -199,24 +201,24 @@ def test_allocations_are_memory_events() -> None:
 
 
 def test_operators_of_onednn_are_canonical() -> None:
-    found = {event["name"]: event["op"] for event in events("keras_fit_onednn", "op")}
-    assert found["_MklNativeFusedConv2D"] == "Conv"
+    ops = {event["name"]: event["op"] for event in events("keras_fit_onednn", "op")}
+    assert ops["_MklNativeFusedConv2D"] == "Conv"
 
 
 def test_everything_but_the_events_is_metadata() -> None:
     native = json.loads(normalized("xla").schema.metadata[b"native"])
-    (said,) = native["xplane"]
-    assert said["hostnames"] == ["vm"]
-    assert said["profile_options"]["host_tracer_level"] == 2
-    assert said["task"]["profile_start_time"] < said["task"]["profile_stop_time"]
-    assert [name.startswith("a_inference_step_") for name in said["hlo_modules"]] == [True]
-    assert (said["errors"], said["warnings"]) == ([], [])
+    (metadata,) = native["xplane"]
+    assert metadata["hostnames"] == ["vm"]
+    assert metadata["profile_options"]["host_tracer_level"] == 2
+    assert metadata["task"]["profile_start_time"] < metadata["task"]["profile_stop_time"]
+    assert [name.startswith("a_inference_step_") for name in metadata["hlo_modules"]] == [True]
+    assert (metadata["errors"], metadata["warnings"]) == ([], [])
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_event_lies_in_the_recording(name: str) -> None:
     table = normalized(name)
-    (said,) = json.loads(table.schema.metadata[b"native"])["xplane"]
+    (metadata,) = json.loads(table.schema.metadata[b"native"])["xplane"]
     ended = [e for e in table.to_pylist() if not e["name"].startswith("$")]  # frames may be open when recording stops
-    assert min(event["start_ns"] for event in ended) >= said["task"]["profile_start_time"]
-    assert max(event["start_ns"] + event["duration_ns"] for event in ended) <= said["task"]["profile_stop_time"]
+    assert min(event["start_ns"] for event in ended) >= metadata["task"]["profile_start_time"]
+    assert max(event["start_ns"] + event["duration_ns"] for event in ended) <= metadata["task"]["profile_stop_time"]

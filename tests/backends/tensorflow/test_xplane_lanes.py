@@ -9,45 +9,28 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from hypothesis import given
-from hypothesis import strategies as st
 
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.nesting import FIRST_LANE, find_nesting
 from unified_profiler.spi import NativeCapture
 from unified_profiler_tensorflow.read.normalizer import TensorFlowNormalizer
-from unified_profiler_tensorflow.read.xplane.planes import Line, columns_of
 
 Record = Callable[..., NativeCapture]
 
 
 def events(capture: NativeCapture) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = TensorFlowNormalizer().normalize(capture).to_pylist()
-    return found
+    rows: list[dict[str, Any]] = TensorFlowNormalizer().normalize(capture).to_pylist()
+    return rows
 
 
 def operators(capture: NativeCapture) -> list[dict[str, Any]]:
     return [event for event in events(capture) if event["kind"] == "op"]
 
 
-class _Event:
-    def __init__(self, offset_ps: int, duration_ps: int) -> None:
-        self.metadata_id, self.offset_ps, self.duration_ps = 1, offset_ps, duration_ps
-
-
-@given(st.lists(st.tuples(st.integers(0, 10**7), st.integers(0, 10**6), st.integers(0, 10**6)), max_size=20))
-def test_what_is_nested_in_picoseconds_is_nested_in_nanoseconds(spans: list[tuple[int, int, int]]) -> None:
-    inner = [_Event(start, duration) for start, duration, _ in spans]
-    outer = [_Event(max(0, start - more), duration + 2 * more) for start, duration, more in spans]
-    for one, other in zip(inner, outer, strict=True):
-        _, start, end = columns_of(Line(1, "line", 5, [one, other]))
-        assert start[1] <= start[0] <= end[0] <= end[1]
-
-
 def test_the_thread_that_records_has_its_own_id(record: Record) -> None:
     matrix = tf.ones((2, 2))
-    found = operators(record(lambda: tf.matmul(matrix, matrix)))
-    assert {(event["pid"], event["tid"], event["name"]) for event in found} == {
+    products = operators(record(lambda: tf.matmul(matrix, matrix)))
+    assert {(event["pid"], event["tid"], event["name"]) for event in products} == {
         (os.getpid(), threading.get_native_id(), "MatMul")
     }
 
@@ -77,19 +60,19 @@ def on_two_threads(record: Record, *, end_before: bool) -> tuple[list[dict[str, 
         if end_before:
             finish()
 
-    found = operators(record(run))
+    products = operators(record(run))
     finish()
-    return found, ids
+    return products, ids
 
 
 def test_every_python_thread_has_its_own_id_and_name(record: Record) -> None:
-    found, ids = on_two_threads(record, end_before=False)
-    assert {event["tid"]: event["thread"] for event in found} == ids
+    products, ids = on_two_threads(record, end_before=False)
+    assert {event["tid"]: event["thread"] for event in products} == ids
 
 
 def test_threads_that_ended_before_have_lanes_of_their_own(record: Record) -> None:
-    found, ids = on_two_threads(record, end_before=True)
-    lanes = {event["tid"] for event in found}
+    products, ids = on_two_threads(record, end_before=True)
+    lanes = {event["tid"] for event in products}
     assert len(lanes) == 2
     assert min(lanes) >= FIRST_LANE
     assert not lanes & ids.keys()
@@ -119,7 +102,7 @@ def test_every_lane_nests(record: Record) -> None:
     assert np.array_equal(find_nesting(start, duration, pid, tid).tid, tid)
 
 
-def test_operators_of_traced_sessions_are_told_once(record: Record, net: Any) -> None:
+def test_operators_of_traced_sessions_are_not_repeated(record: Record, net: Any) -> None:
     capture = record(net.run, record_shapes=True)
     multiplied = [event for event in events(capture) if '"node":"multiply"' in (event["attributes"] or "")]
     kinds = [(event["name"], event["kind"], event["input_shapes"]) for event in multiplied if event["name"] == "MatMul"]

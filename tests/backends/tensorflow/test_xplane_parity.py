@@ -1,4 +1,4 @@
-"""Keras in all its modes, walked plainly with TensorFlow's own classes and normalized by us."""
+"""Compares recordings of Keras in all its modes with a plain walk over the file by TensorFlow's own classes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FUNCTION = "__inference_"
 
 @dataclass(frozen=True)
 class Walked:
-    """An event as TensorFlow's own classes have it."""
+    """An event as decoded by TensorFlow's own classes."""
 
     line: str
     name: str
@@ -101,12 +101,12 @@ def normalized(path: Path) -> list[dict[str, Any]]:
 
 
 def node_of(event: dict[str, Any]) -> str | None:
-    found: str | None = json.loads(event["attributes"] or "{}").get("node")
-    return found
+    node: str | None = json.loads(event["attributes"] or "{}").get("node")
+    return node
 
 
 def true_duration_ns(event: Walked, events: list[Walked]) -> int:
-    """Return how long an instruction of XLA took: until its mark, or until what waited for it began on that thread."""
+    """Return how long an XLA instruction took: until its mark, or until a waiting one began on the mark's thread."""
     marks = [e for e in events if e.name.startswith("end: ") and e.stats["_c"] == event.stats["_p"]]
     (mark,) = marks or [event]
     if mark.start_ns <= event.end_ns:
@@ -122,7 +122,7 @@ def true_duration_ns(event: Walked, events: list[Walked]) -> int:
 
 def expected_operators(path: Path) -> dict[tuple[str, str | None], list[tuple[int, int]]]:
     """Start and duration of nodes, starts of asynchronous nodes and kernels of eager calls, by type and node."""
-    found: dict[tuple[str, str | None], list[tuple[int, int]]] = defaultdict(list)
+    operators: dict[tuple[str, str | None], list[tuple[int, int]]] = defaultdict(list)
     events = sorted(walk(path), key=lambda event: (event.line, event.start_ns, -event.duration_ns))
     called = ""
     for event in events:
@@ -131,26 +131,26 @@ def expected_operators(path: Path) -> dict[tuple[str, str | None], list[tuple[in
             called = name.removeprefix("EagerLocalExecute: ")
         times = event.start_ns, event.duration_ns
         if "hlo_op" in event.stats:
-            found[name, "xla"].append((event.start_ns, true_duration_ns(event, events)))
+            operators[name, "xla"].append((event.start_ns, true_duration_ns(event, events)))
         elif name == "ExecutorState::ProcessAsync::Start":
-            found[event.stats["kernel_type"], event.stats["name"]].append(times)
+            operators[event.stats["kernel_type"], event.stats["name"]].append(times)
         elif name == "KernelAndDeviceFunc::Run" and not called.startswith(FUNCTION):
-            found[called, None].append(times)
+            operators[called, None].append(times)
         elif NODE.fullmatch(name) and FUNCTION not in name:
             node, _, op_type = name.rpartition(":")
-            found[op_type, node].append(times)
-    return {key: sorted(times) for key, times in found.items()}
+            operators[op_type, node].append(times)
+    return {key: sorted(times) for key, times in operators.items()}
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_operators_nodes_starts_and_durations_are_those_of_the_file(mode: str, record: Callable[[str], Path]) -> None:
-    found = defaultdict(list)
+    operators = defaultdict(list)
     for event in normalized(record(mode)):
         if event["kind"] == "op":
             node = "xla" if "hlo_op" in (event["attributes"] or "") else node_of(event)
-            found[event["name"], node].append((event["start_ns"], event["duration_ns"]))
+            operators[event["name"], node].append((event["start_ns"], event["duration_ns"]))
     expected = expected_operators(record(mode))
-    assert {key: sorted(times) for key, times in found.items()} == expected
+    assert {key: sorted(times) for key, times in operators.items()} == expected
     assert len(expected) > 30
 
 
@@ -185,9 +185,9 @@ def test_instructions_last_from_their_start_until_they_are_done(convolution: tup
     events = list(walk(path))
     walked = [e for e in events if "hlo_op" in e.stats]
     expected = sorted((e.name, e.start_ns, true_duration_ns(e, events)) for e in walked)
-    found = instructions(path)
-    assert sorted((e["name"], e["start_ns"], e["duration_ns"]) for e in found) == expected
-    assert sum(e["duration_ns"] for e in found) >= sum(e.duration_ns for e in walked)
+    rows = instructions(path)
+    assert sorted((e["name"], e["start_ns"], e["duration_ns"]) for e in rows) == expected
+    assert sum(e["duration_ns"] for e in rows) >= sum(e.duration_ns for e in walked)
 
 
 def test_no_instruction_outlasts_the_call_that_waits_for_its_result(
@@ -195,12 +195,12 @@ def test_no_instruction_outlasts_the_call_that_waits_for_its_result(
 ) -> None:
     path, calls = convolution
     starts = np.array([start for start, _ in calls])
-    found = instructions(path)
-    call = np.searchsorted(starts, [event["start_ns"] for event in found], side="right") - 1
-    assert Counter(call.tolist()) == dict.fromkeys(range(5), len(found) // 5)
-    ends = [event["start_ns"] + event["duration_ns"] for event in found]
+    rows = instructions(path)
+    call = np.searchsorted(starts, [event["start_ns"] for event in rows], side="right") - 1
+    assert Counter(call.tolist()) == dict.fromkeys(range(5), len(rows) // 5)
+    ends = [event["start_ns"] + event["duration_ns"] for event in rows]
     assert all(end <= calls[n][1] + CLOCK_SLACK_NS for end, n in zip(ends, call, strict=True))
-    unmarked = [n for event, n in zip(found, call, strict=True) if "finished" in json.loads(event["attributes"])]
+    unmarked = [n for event, n in zip(rows, call, strict=True) if "finished" in json.loads(event["attributes"])]
     assert set(unmarked) <= {4}  # recording ended before the mark
 
 
@@ -246,25 +246,25 @@ def test_each_eager_operator_is_counted_once(record: Callable[[str], Path]) -> N
         for event in walk(record("run_eagerly"))
         if event.name == "EagerExecute" and not event.stats["is_func"]
     )
-    found = Counter(e["name"] for e in normalized(record("run_eagerly")) if e["kind"] == "op" and node_of(e) is None)
-    assert found == calls
+    counts = Counter(e["name"] for e in normalized(record("run_eagerly")) if e["kind"] == "op" and node_of(e) is None)
+    assert counts == calls
     assert calls["Conv2D"] == 2
 
 
 @pytest.mark.parametrize("mode", ["default", "run_eagerly", "steps_per_execution"])
 def test_each_batch_has_its_convolution(mode: str, record: Callable[[str], Path]) -> None:
-    found = Counter(
+    counts = Counter(
         (event["op"], event["name"])
         for event in normalized(record(mode))
         if event["kind"] == "op" and event["name"] in {"_FusedConv2D", "Conv2D", "Conv2DBackpropFilter"}
     )
-    assert found[("Conv", "Conv2DBackpropFilter")] == 2
-    assert found[("Conv", "_FusedConv2D")] + found[("Conv", "Conv2D")] == 2
+    assert counts[("Conv", "Conv2DBackpropFilter")] == 2
+    assert counts[("Conv", "_FusedConv2D")] + counts[("Conv", "Conv2D")] == 2
 
 
-def test_compiled_steps_tell_layers_and_directions(record: Callable[[str], Path]) -> None:
-    found = {(e["origin"], e["direction"]) for e in normalized(record("jit_compile")) if e["kind"] == "op"}
-    assert {("Conv", "forward"), ("MaxPool", "backward"), ("Adam", "update")} <= found
+def test_compiled_steps_have_layers_and_directions(record: Callable[[str], Path]) -> None:
+    origins = {(e["origin"], e["direction"]) for e in normalized(record("jit_compile")) if e["kind"] == "op"}
+    assert {("Conv", "forward"), ("MaxPool", "backward"), ("Adam", "update")} <= origins
 
 
 @pytest.mark.parametrize("mode", MODES)

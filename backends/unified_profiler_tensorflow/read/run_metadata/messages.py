@@ -1,21 +1,23 @@
-"""Reading RunMetadata and StepStats: bytes in, messages out.
-
-Knows the files, by whatever program they were written; knows nothing of the event schema.
-"""
+"""Decodes files with RunMetadata or StepStats, written by any program, to protobuf messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.foreign import opening_of, read_bytes
-from unified_profiler_tensorflow.read.protobuf import DAMAGED, message_classes
+from unified_profiler.spi.protobuf import DAMAGED, message_classes
 from unified_profiler_tensorflow.read.run_metadata.names import dtype_enum
 
 _SNIFF = 4096
+_DEVICE_PREFIXES = (b"/job:", b"/device:", b"/host:", b"/task:", b"/replica:")
+_STEP_STATS_DEPTH = 2
+"""Depth of a device name in StepStats: `dev_stats`, `device`."""
+_RUN_METADATA_DEPTH = 1 + _STEP_STATS_DEPTH
 _MESSAGES = {
     "RunMetadata": {
         "step_stats": (1, "StepStats"),
@@ -85,21 +87,21 @@ _MESSAGES = {
         "ptr": (6, "uint64"),
     },
 }
-"""StepStats is declared whole, so that it can be written as text. Left out of events: numbers that mean nothing outside
-the run (`allocation_id`, `ptr`, `persistent_tensor_alloc_ids`), `has_single_reference`, and names of dimensions, which
-are never given. Graphs are counted, not read."""
+"""StepStats is declared completely, so that it can be formatted as text. Left out of events: ids that mean nothing
+outside the run (`allocation_id`, `ptr`, `persistent_tensor_alloc_ids`), `has_single_reference`, and dimension names,
+which are never set. Graphs are counted, not decoded."""
 
 
-def holds_step_stats(path: Path) -> bool:
-    """Say from the first bytes whether this is a RunMetadata or a StepStats with a device in it."""
-    return _depth_of_device(opening_of(path, _SNIFF)) is not None
+def recognizes(path: Path) -> bool:
+    """Return whether the first bytes are those of a RunMetadata or a StepStats with a device."""
+    return _device_depth(opening_of(path, _SNIFF)) is not None
 
 
 def load(path: Path) -> Any:
-    """Read a RunMetadata; a StepStats becomes one.
+    """Read a RunMetadata; a StepStats is wrapped in one.
 
     Raises:
-        TraceFormatError: It cannot be read, is empty, truncated, of another kind, or holds no nodes.
+        TraceFormatError: The file cannot be read, is empty, truncated, of another format, or contains no nodes.
     """
     data = read_bytes(path)
     if not data:
@@ -108,14 +110,13 @@ def load(path: Path) -> Any:
     try:
         metadata = _decode(data)
     except DAMAGED as error:
-        found = (
-            "damaged, perhaps cut off while it was written or copied" if _depth_of_device(data) else "of another kind"
-        )
-        msg = f"{path} is {found}: {error}. Expected TensorFlow's RunMetadata or StepStats; record it again."
+        is_damaged = _device_depth(data) is not None
+        reason = "damaged, perhaps cut off while it was written or copied" if is_damaged else "of another kind"
+        msg = f"{path} is {reason}: {error}. Expected TensorFlow's RunMetadata or StepStats; record it again."
         raise TraceFormatError(msg) from error
     if not any(device.node_stats for device in metadata.step_stats.dev_stats):
         msg = (
-            f"{path} holds no statistics of nodes, so there is nothing to show. Only runs of v1 sessions with a trace "
+            f"{path} contains no node statistics, so there is nothing to show. Only runs of v1 sessions with a trace "
             "level fill RunMetadata; for eager code, tf.function and Keras record XPlane (tf.profiler.experimental)."
         )
         raise TraceFormatError(msg)
@@ -129,33 +130,25 @@ def messages() -> dict[str, Any]:
 
 
 def _decode(data: bytes) -> Any:
-    if _depth_of_device(data) != len(_STEP_STATS):
+    if _device_depth(data) != _STEP_STATS_DEPTH:
         return messages()["RunMetadata"].FromString(data)
     return messages()["RunMetadata"](step_stats=messages()["StepStats"].FromString(data))
 
 
-_STEP_STATS = ("dev_stats", "device")
-_RUN_METADATA = ("step_stats", *_STEP_STATS)
+def _device_depth(data: bytes) -> int | None:
+    """Return how many messages deep the name of the first device is nested, which distinguishes the two formats.
 
-
-def _depth_of_device(data: bytes) -> int | None:
-    """Return how many messages deep the name of the first device is, which tells the two kinds apart; or None.
-
-    In both, every field on the way to it has the number 1 and is written first. Other protobufs have none of that, or
-    no name of a device there.
+    In both, every field on the way to it has the number 1 and is written first. None for other protobufs, which have
+    no device name there.
     """
-    for depth, content in enumerate(_first_fields(data), start=1):
-        if depth >= len(_STEP_STATS) and content.startswith(
-            (b"/job:", b"/device:", b"/host:", b"/task:", b"/replica:")
-        ):
+    for depth, content in enumerate(islice(_first_fields(data), _RUN_METADATA_DEPTH), start=1):
+        if depth >= _STEP_STATS_DEPTH and content.startswith(_DEVICE_PREFIXES):
             return depth
-        if depth == len(_RUN_METADATA):
-            break
     return None
 
 
 def _first_fields(data: bytes) -> Iterator[bytes]:
-    """Step into the first field as long as it has the number 1 and a length that fits into what encloses it."""
+    """Yield the content of nested first fields with the number 1, as long as each fits into the enclosing one."""
     room: int | None = None
     while data[:1] == b"\x0a":
         length, start = _varint(data, 1)
@@ -167,11 +160,11 @@ def _first_fields(data: bytes) -> Iterator[bytes]:
 
 
 def _varint(data: bytes, start: int) -> tuple[int, int]:
-    """Return a number in protobuf's encoding and where it ends."""
+    """Return a number in protobuf's variable-length encoding and the position after it."""
     number = shift = 0
-    for place, byte in enumerate(data[start : start + 10], start=start):
+    for position, byte in enumerate(data[start : start + 10], start=start):
         number |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
-            return number, place + 1
+            return number, position + 1
     return 0, len(data)

@@ -1,10 +1,12 @@
-"""What the texts of step statistics say: labels of nodes, names of devices, numbers of types."""
+"""Parses the texts of step statistics: node labels, device names and type numbers."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+
+from unified_profiler.spi.xplane.lanes import device_name
 
 _LABEL = re.compile(r"^(?:\[[^\]]*\] )*(?P<node>.*?) = (?P<op_type>[\w>.]+)\((?P<inputs>.*?)\)?$", re.DOTALL)
 """`[cpu 1.3MB 1.3MB] conv = Conv2D(x, kernel)`; some versions write no closing bracket after `_Send` and `_Recv`."""
@@ -19,15 +21,15 @@ _DTYPES = (
     *("variant", "uint32", "uint64", "float8_e5m2", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz"),
     *("float8_e5m2fnuz", "int4", "uint4", "int2", "uint2", "float4_e2m1fn"),
 )
-"""By their numbers in `DataType`."""
+"""Indexed by their number in `DataType`."""
 
 _FIRST_REFERENCE = 100
 _ENUM_NAMES = {"float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}
-"""Types that `DataType` calls otherwise."""
+"""Types with a different name in `DataType`."""
 
 
 def dtype_name(number: int) -> str:
-    """Return TensorFlow's name of a type: `float32`, `int32_ref`; the number itself where it is a newer one."""
+    """Return TensorFlow's name of a type: `float32`, `int32_ref`; the number of an unknown, newer type."""
     reference = number > _FIRST_REFERENCE
     plain = number - _FIRST_REFERENCE if reference else number
     name = _DTYPES[plain] if 0 <= plain < len(_DTYPES) else str(plain)
@@ -43,56 +45,55 @@ def dtype_enum() -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Label:
-    """What a label says about a node."""
+    """A parsed node label."""
 
     node: str
     op_type: str
     inputs: tuple[str, ...] = ()
     details: str | None = None
-    """Whatever it says in another form than that of nodes."""
+    """The text of a label that does not have the form of a node."""
 
 
 @lru_cache(maxsize=1 << 16)
 def read_label(node_name: str, label: str) -> Label:
-    """Read the label of a node; where it is none of TensorFlow's, the name of the node is all there is."""
-    if found := _LABEL.match(label):
-        inputs = tuple(found["inputs"].split(", ")) if found["inputs"] else ()
-        return Label(node_name or found["node"], found["op_type"], inputs)
+    """Parse the label of a node; a label in another form contributes only its text."""
+    if match := _LABEL.match(label):
+        inputs = tuple(match["inputs"].split(", ")) if match["inputs"] else ()
+        return Label(node_name or match["node"], match["op_type"], inputs)
     return Label(node_name, node_name.rpartition("/")[2] or label, details=label or None)
 
 
 @lru_cache(maxsize=1 << 16)
 def read_kernel_label(node_name: str, label: str) -> Label:
-    """Read the label of work of an accelerator: `kernel regs:32 grid:1,1,1@@node:Type`, or `MEMCPYHtoD bytes:64`.
+    """Parse the label of work on an accelerator: `kernel regs:32 grid:1,1,1@@node:Type`, or `MEMCPYHtoD bytes:64`.
 
-    Its node and type are those of the operator that launched it, where the label tells.
+    Node and type are those of the operator that launched it, if the label contains them.
     """
-    found = _KERNEL.match(label)
-    annotation = found["annotation"].rpartition("::")[2] if found else node_name
+    match = _KERNEL.match(label)
+    annotation = match["annotation"].rpartition("::")[2] if match else node_name
     node, _, op_type = annotation.partition(":")
-    return Label(node, op_type, details=(found["details"] if found else label) or None)
+    return Label(node, op_type, details=(match["details"] if match else label) or None)
 
 
 @dataclass(frozen=True)
 class Device:
-    """A device, or a part of one that has nodes of its own: a stream, the copies."""
+    """A device, or a part of one that has its own nodes: a stream, the copies."""
 
     name: str
-    """As in the event schema: `cpu:0`, `cuda:0`."""
+    """The name in the event schema: `cpu:0`, `cuda:0`."""
     part: str | None
-    """Which part of an accelerator, None for the operators that are placed on a device."""
+    """The part of an accelerator, None for operators placed on the device."""
 
     @property
     def stream(self) -> int | None:
-        """The number of the stream, where it is one."""
-        found = _STREAM.match(self.part or "")
-        return int(found.group(1)) if found else None
+        """The number of the stream, if the part is one."""
+        match = _STREAM.match(self.part or "")
+        return int(match[1]) if match else None
 
 
 def read_device(name: str) -> Device:
-    """Read the name of a device: `/job:localhost/replica:0/task:0/device:GPU:0/stream:14`."""
-    found = _DEVICE.search(name)
-    if not found:
+    """Parse the name of a device: `/job:localhost/replica:0/task:0/device:GPU:0/stream:14`."""
+    match = _DEVICE.search(name)
+    if not match:
         return Device(name, None)
-    kind = found["type"].lower()
-    return Device(f"{'cuda' if kind == 'gpu' else kind}:{found['number']}", found["part"])
+    return Device(device_name(match["type"].upper(), int(match["number"])), match["part"])

@@ -1,4 +1,4 @@
-"""The StepStats of recorded runs of sessions as the text that TensorFlow itself prints. Works without TensorFlow."""
+"""Formats the StepStats of recorded session runs as the text that TensorFlow prints, without importing TensorFlow."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from google.protobuf import text_format
 
 from unified_profiler.model.foreign import inside, read_bytes, reading
 from unified_profiler.spi import StepStatistics
+from unified_profiler_tensorflow.read.run_metadata.files import INDEX_NAME, RUN_METADATA
 from unified_profiler_tensorflow.read.run_metadata.messages import load
-from unified_profiler_tensorflow.read.xplane.files import INDEX_NAME, RUN_METADATA
 
 
 class _Entry(msgspec.Struct):
-    """What the index tells about a run."""
+    """The entry of a run in the index."""
 
     file: str
     graph: str | None = None
@@ -23,16 +23,16 @@ class _Entry(msgspec.Struct):
 
 
 def step_statistics(folder: Path) -> tuple[StepStatistics, ...]:
-    """Return the statistics of the runs that a recorder left in its work directory, in the order of their ends.
+    """Return the statistics of the runs in the work directory of a recorder, ordered by the end of the run.
 
     Raises:
-        TraceFormatError: The index of the runs is damaged or lost.
+        TraceFormatError: The index of the runs is damaged or missing.
     """
     runs = folder / RUN_METADATA
     if not runs.is_dir():
         return ()
     index = inside(folder, runs / INDEX_NAME)
-    with reading(index, expected="the index of the runs of sessions"):
+    with reading(index, expected="the index of session runs"):
         entries = msgspec.json.decode(read_bytes(index), type=list[_Entry])
     return tuple(
         StepStatistics(step=entry.step, graph=entry.graph, text=partial(_text, folder, runs / entry.file))
@@ -41,7 +41,7 @@ def step_statistics(folder: Path) -> tuple[StepStatistics, ...]:
 
 
 def _text(folder: Path, file: Path) -> str:
-    """Return the text of a run's StepStats, as `str` of TensorFlow's own message gives it."""
+    """Return the StepStats of a run as `str` of TensorFlow's own message formats it."""
     with reading(file, expected="TensorFlow's RunMetadata"):
         text: str = text_format.MessageToString(load(inside(folder, file)).step_stats)
     return text

@@ -1,6 +1,6 @@
-"""Timelines: the chrome JSON that TensorFlow's `Timeline` makes of step statistics, as ProfilerHook writes it.
+"""Reads timelines: the Chrome JSON that TensorFlow's `Timeline` makes of step statistics, as ProfilerHook writes it.
 
-Works without TensorFlow. Times are whole microseconds; shapes are not in it, and memory only as counters.
+Does not import TensorFlow. Times are whole microseconds; there are no shapes, and memory only as counters.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.foreign import opening_of, read_bytes, reading
 from unified_profiler.model.foreign_values import checked_events
 from unified_profiler.model.schema import EventTable
-from unified_profiler_tensorflow.read.run_metadata.lanes import lane_number
-from unified_profiler_tensorflow.read.run_metadata.names import Device, read_device
-from unified_profiler_tensorflow.read.run_metadata.rows import (
+from unified_profiler.spi.lanes import lane_number
+from unified_profiler_tensorflow.read.run_metadata.builder import (
     COUNTER,
     OPERATOR,
-    Rows,
-    meaning_of_part,
+    EventTableBuilder,
+    device_event_type,
     without_repeated,
 )
+from unified_profiler_tensorflow.read.run_metadata.names import Device, read_device
 
 LEFT_OUT = {
-    "N": "a tensor is made: when its node runs",
-    "O": "a tensor's description, as text; the allocations are counters",
-    "D": "a tensor was used for the last time",
-    "s": "arrow from a node to one that takes its output: the attribute `inputs` says the same",
-    "t": "the end of such an arrow",
+    "N": "creation of a tensor: when its node runs",
+    "O": "description of a tensor as text; the allocations are counters",
+    "D": "last use of a tensor",
+    "s": "start of an arrow from a node to one that uses its output, which the attribute `inputs` contains",
+    "t": "end of such an arrow",
 }
 """Phases of events that are left out, and why."""
 
 _SNIFF = 4096
 _OPENING = re.compile(rb'\s*\{\s*"traceEvents"\s*:\s*\[\s*\{')
 _ALLOCATORS = re.compile(rb'"name"\s*:\s*"Allocators"')
-"""The name of the first process of every timeline."""
+"""The first process of every timeline."""
 _COMPUTE = " Compute"
 _INPUT = re.compile(r"input(\d+)$")
 
@@ -62,7 +62,7 @@ class _Document(msgspec.Struct, rename={"events": "traceEvents"}):
 
 
 def recognizes(path: Path) -> bool:
-    """Say from its first bytes whether this file is a timeline."""
+    """Return whether the first bytes are those of a timeline."""
     head = opening_of(path, _SNIFF)
     return _OPENING.match(head) is not None and _ALLOCATORS.search(head) is not None
 
@@ -71,7 +71,7 @@ def read(path: Path) -> EventTable:
     """Read the events of a timeline.
 
     Raises:
-        TraceFormatError: It is damaged, empty, of another kind, or holds no nodes.
+        TraceFormatError: The file is damaged, empty, of another format, or contains no nodes.
     """
     with reading(path, expected="a timeline of TensorFlow"):
         return _table(path, _load(path))
@@ -81,17 +81,17 @@ def _table(path: Path, events: Sequence[_Event]) -> EventTable:
     names = {e.pid: str(e.args.get("name", "")) for e in events if e.ph == "M" and e.name == "process_name"}
     computing = {e.pid: names.get(e.pid, str(e.pid)).removesuffix(_COMPUTE) for e in events if e.ph == "X"}
     if not computing:
-        msg = f"{path} is a timeline without any node: there is nothing to show. Was the run traced?"
+        msg = f"{path} is a timeline without nodes, so there is nothing to show. Was the run traced?"
         raise TraceFormatError(msg)
     devices = without_repeated({pid: read_device(name) for pid, name in computing.items()})
-    rows = Rows()
+    builder = EventTableBuilder()
     for event in events:
         if event.ph == "X" and event.pid in devices:
-            _add_node(rows, event, devices[event.pid], computing[event.pid])
+            _add_node(builder, event, devices[event.pid], computing[event.pid])
         elif event.ph == "C":
-            _add_counters(rows, event, names.get(event.pid, ""))
-    said = msgspec.json.encode({"devices": list(computing.values())})
-    return checked_events(rows.table()).replace_schema_metadata({b"native": said})
+            _add_counters(builder, event, names.get(event.pid, ""))
+    metadata = msgspec.json.encode({"devices": list(computing.values())})
+    return checked_events(builder.table()).replace_schema_metadata({b"native": metadata})
 
 
 def _load(path: Path) -> list[_Event]:
@@ -102,19 +102,18 @@ def _load(path: Path) -> list[_Event]:
     try:
         return msgspec.json.decode(data, type=_Document).events
     except msgspec.ValidationError as error:
-        msg = f"{path} is JSON, but no timeline of TensorFlow: {error}."
+        msg = f"{path} is JSON, but not a timeline of TensorFlow: {error}."
         raise TraceFormatError(msg) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        reason = "ends too early: it is truncated" if "truncated" in str(error) else f"is no valid JSON: {error}"
+        reason = "ends too early: it is truncated" if "truncated" in str(error) else f"is not valid JSON: {error}"
         msg = f"{path} {reason}. Expected a timeline of TensorFlow; make it again."
         raise TraceFormatError(msg) from error
 
 
-def _add_node(rows: Rows, event: _Event, device: Device, device_name: str) -> None:
+def _add_node(builder: EventTableBuilder, event: _Event, device: Device, device_name: str) -> None:
     node, op_type = str(event.args.get("name", "")), str(event.args.get("op", event.name))
-    meaning = OPERATOR if device.part is None else meaning_of_part(device.part, event.name)
-    rows.add_node(
-        meaning,
+    builder.add_node(
+        OPERATOR if device.part is None else device_event_type(device.part, event.name),
         node,
         op_type,
         name=event.name or op_type,
@@ -129,15 +128,15 @@ def _add_node(rows: Rows, event: _Event, device: Device, device_name: str) -> No
 
 
 def _inputs(args: Mapping[str, Any]) -> list[str]:
-    numbered = [(int(found.group(1)), name) for key, name in args.items() if (found := _INPUT.match(key))]
+    numbered = [(int(match[1]), name) for key, name in args.items() if (match := _INPUT.match(key))]
     return [name for _, name in sorted(numbered)]
 
 
-def _add_counters(rows: Rows, event: _Event, process: str) -> None:
-    """Add the values of a counter, one for each allocator."""
+def _add_counters(builder: EventTableBuilder, event: _Event, process: str) -> None:
+    """Add a counter event for each allocator."""
     values = {name: value for name, value in event.args.items() if isinstance(value, (int, float))}
     for name, value in values.items():
-        rows.add(
+        builder.add(
             COUNTER,
             name=name,
             start_ns=event.ts * 1000,

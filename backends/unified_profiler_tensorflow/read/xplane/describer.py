@@ -1,23 +1,25 @@
-"""Says of each event of an XPlane file what it means, from its name and what TensorFlow says about it.
+"""Converts the name and stats of an XPlane event to schema column values, once for each distinct pair of the two.
 
-Asked once for each distinct pair of the two. What only the surrounding events tell is in `xplane_mapping`.
+Corrections that depend on the surrounding events are in `columns`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from unified_profiler.model.foreign_values import LARGEST_NUMBER, whole
+from unified_profiler.model.nesting import FIRST_LANE
 from unified_profiler.model.schema import Kind, Layer
-from unified_profiler_tensorflow.read.node_reader import NodeReader
-from unified_profiler_tensorflow.read.xplane.attributes import attributes_text
-from unified_profiler_tensorflow.read.xplane.hlo import Programs, Source
-from unified_profiler_tensorflow.read.xplane.lanes import device_name
-from unified_profiler_tensorflow.read.xplane.left_out import END_MARK
-from unified_profiler_tensorflow.read.xplane.meaning import UNKNOWN, Meaning, Role, operator
-from unified_profiler_tensorflow.read.xplane.planes import Stats
+from unified_profiler.spi.xplane.ends import END_MARK
+from unified_profiler.spi.xplane.events import EventDescription
+from unified_profiler.spi.xplane.hlo import Instruction, Programs
+from unified_profiler.spi.xplane.lanes import LaneKind, XPlaneLane, device_name
+from unified_profiler.spi.xplane.planes import Stats
+from unified_profiler.spi.xplane.stats import attributes_json
+from unified_profiler_tensorflow.read.node_lookup import NodeLookup
+from unified_profiler_tensorflow.read.xplane.values import UNKNOWN, EventValues, Role, operator
 
 NODE = re.compile(r"([A-Za-z0-9.][A-Za-z0-9_./>-]*):([A-Z_][A-Za-z0-9_]*)")
 """`path:Type`, by the rule of TensorFlow's own tools (tf_op_utils)."""
@@ -25,153 +27,163 @@ _FUNCTION = re.compile(r"__(inference|forward|backward)_")
 _COLLECTIVE_KERNEL = re.compile(r"(nccl|rccl)\w*Kernel", re.IGNORECASE)
 _COPY = re.compile(r"mem(cpy|set)", re.IGNORECASE)
 _EAGER_CALL = "EagerLocalExecute: "
-_EAGER_KERNEL = "KernelAndDeviceFunc::Run"
 _ASYNC_START = "ExecutorState::ProcessAsync::Start"
-_EXECUTOR = "ExecutorState::Process"
-_PROGRAM = "ThunkExecutor::Execute"
 _SHARED_WORK = "ParallelFor"
+_ROLES = {
+    "KernelAndDeviceFunc::Run": Role.EAGER_KERNEL,
+    "ExecutorState::Process": Role.EXECUTOR,
+    "ThunkExecutor::Execute": Role.PROGRAM,
+}
 _DEVICE_ALLOCATOR = re.compile(r"(GPU|TPU)_(\d+)_")
 _MEMORY = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
+_INPUT_THREAD = "tf_data"
 
 
 @dataclass(frozen=True)
 class Describer:
-    """Says what the events of one file mean."""
+    """Describes the events of one file."""
 
     programs: Programs
     functions: frozenset[str]
-    """Names of functions, which are run as if they were operators."""
+    """Names of functions, which run as if they were operators."""
     instructions: frozenset[str]
-    """Names of XLA's instructions."""
-    reader: NodeReader
+    """Names of XLA instructions."""
+    lookup: NodeLookup
 
     @classmethod
-    def of(cls, programs: Programs, every_stats: Iterable[Stats], reader: NodeReader) -> Describer:
-        """Learn from all that is said in a file which names are those of functions and instructions."""
-        functions, instructions = set(), set()
-        for stats in every_stats:
-            if stats.get("is_func"):
-                functions.add(str(stats.get("eager_op")))
-            if "hlo_op" in stats:
-                instructions.add(str(stats["hlo_op"]))
-        return cls(programs, frozenset(functions), frozenset(instructions), reader)
+    def of(cls, programs: Programs, descriptions: Sequence[EventDescription], lookup: NodeLookup) -> Describer:
+        """Collect the names of functions and instructions from all events of a file."""
+        functions = frozenset(str(d.stats.get("eager_op")) for d in descriptions if d.stats.get("is_func"))
+        instructions = frozenset(str(d.stats["hlo_op"]) for d in descriptions if "hlo_op" in d.stats)
+        return cls(programs, functions, instructions, lookup)
 
-    def on_host(self, name: str, stats: Stats) -> Meaning:
-        """Describe an event of a thread."""
-        said = dict(stats)
+    def describe_all(self, descriptions: Sequence[EventDescription]) -> list[EventValues]:
+        """Return the values of each description; operators on threads of `tf.data` prepare input."""
+        values = [(self._describe(description), _is_input_thread(description.lane)) for description in descriptions]
+        trains = any(is_input and event.is_training for event, is_input in values)
+        return [event.as_input(trains=trains) if is_input else event for event, is_input in values]
+
+    def _describe(self, description: EventDescription) -> EventValues:
+        name, stats = description.name, dict(description.stats)
+        if description.lane.kind is LaneKind.STREAM:
+            return self._device_work(name, stats)
+        if description.lane.kind is LaneKind.DERIVED:
+            return EventValues(name, Layer.FRAMEWORK, Kind.REGION, attributes=attributes_json(stats))
+        return self._host_event(name, stats)
+
+    def _host_event(self, name: str, stats: Stats) -> EventValues:
         if name.startswith("$"):
-            return Meaning(name, role=Role.FRAME, attributes=attributes_text(said))
+            return EventValues(name, role=Role.FRAME, attributes=attributes_json(stats))
         if name.startswith(END_MARK) and name.removeprefix(END_MARK) in self.instructions:
-            return Meaning(name, role=Role.END_MARK)
-        if "hlo_op" in said:
-            return self._instruction(name, said)
-        if "step_num" in said or "tf_function_call" in said:
-            return _annotation(name, said)
+            return EventValues(name, role=Role.END_MARK)
+        if "hlo_op" in stats:
+            return self._instruction(name, stats)
+        if "step_num" in stats or "tf_function_call" in stats:
+            return _annotation(name, stats)
         if name in _MEMORY:
-            return _memory(name, said)
-        if name == _ASYNC_START and "kernel_type" in said:
-            op_type, path = str(said.pop("kernel_type")), str(said.pop("name", ""))
-            return operator(op_type, path, role=Role.ASYNC_START, stats=said, reader=self.reader)
+            return _memory(name, stats)
+        if name == _ASYNC_START and "kernel_type" in stats:
+            op_type, path = str(stats.pop("kernel_type")), str(stats.pop("name", ""))
+            return operator(op_type, path, role=Role.ASYNC_START, stats=stats, lookup=self.lookup)
         node = NODE.fullmatch(name)
         if node and not self._is_function(node[2]):
-            return operator(node[2], node[1], role=Role.NODE, stats=said, reader=self.reader)
-        return self._runtime(name, said)
+            return operator(node[2], node[1], role=Role.NODE, stats=stats, lookup=self.lookup)
+        return self._runtime_event(name, stats)
 
-    def on_stream(self, name: str, stats: Stats) -> Meaning:
+    def _device_work(self, name: str, stats: Stats) -> EventValues:
         """Describe an event of a stream of an accelerator."""
-        said = dict(stats)
-        correlation = whole(said.pop("correlation_id", None))
-        node = NODE.fullmatch(str(said.get("tf_op") or said.get("name") or ""))
-        source = self._source(said)
-        if node:
-            canonical, path = self.reader.canonical(node[1], node[2]), node[1]
-        elif source:
-            canonical, path = self.reader.canonical(*source), source.node
-        else:
-            canonical, path = UNKNOWN, None
-        return Meaning(
+        correlation_id = whole(stats.pop("correlation_id", None))
+        label = NODE.fullmatch(str(stats.get("tf_op") or stats.get("name") or ""))
+        node, op_type = label.groups() if label else _origin(self._compiled(stats))
+        return EventValues(
             name,
-            kind=_device_kind(name, said),
-            canonical=canonical,
-            module=self.reader.module(path),
-            correlation_id=correlation,
-            attributes=attributes_text(said),
+            kind=_device_kind(name, stats),
+            canonical=self.lookup.canonical(node, op_type) if op_type else UNKNOWN,
+            module=self.lookup.module(node),
+            correlation_id=correlation_id,
+            attributes=attributes_json(stats),
         )
 
-    def _instruction(self, name: str, said: Stats) -> Meaning:
-        """Describe an instruction of an XLA program: an operator, unless it runs other instructions, as loops do."""
-        source = self._source(said)
-        by_name = self.reader.canonical(None, name)
-        canonical = self.reader.canonical(*source) if source else by_name
+    def _instruction(self, name: str, stats: Stats) -> EventValues:
+        """Describe an XLA instruction: an operator, unless it runs other instructions, as loops do."""
+        instruction = self._compiled(stats)
+        node, op_type = _origin(instruction)
+        by_name = self.lookup.canonical(None, name)
+        canonical = self.lookup.canonical(node, op_type) if op_type else by_name
         if canonical.op is None:
             canonical = replace(canonical, op=by_name.op)
-        known = {"node": source.node, "op_type": source.op_type} if source else {}
-        described = Meaning(
+        values = EventValues(
             name,
             Layer.FRAMEWORK,
             Kind.OP,
             Role.INSTRUCTION,
             canonical=canonical,
-            node=source.node if source else None,
-            op_type=source.op_type if source else None,
-            module=self.reader.module(source.node if source else None),
-            attributes=attributes_text(known | said),
+            node=node,
+            op_type=op_type,
+            module=self.lookup.module(node),
+            attributes=attributes_json(({"node": node, "op_type": op_type} if op_type else {}) | stats),
         )
-        is_call = self.programs.is_call(said.get("hlo_module"), said.get("program_id"), str(said["hlo_op"]))
-        return described.as_runtime() if is_call else described
+        return values.as_runtime() if instruction and instruction.is_call else values
 
-    def _source(self, said: Stats) -> Source | None:
-        if "hlo_op" not in said:
+    def _compiled(self, stats: Stats) -> Instruction | None:
+        if "hlo_op" not in stats:
             return None
-        return self.programs.source(said.get("hlo_module"), said.get("program_id"), str(said["hlo_op"]))
+        return self.programs.instruction(stats.get("hlo_module"), stats.get("program_id"), str(stats["hlo_op"]))
 
-    def _runtime(self, name: str, said: Stats) -> Meaning:
-        role, op_type = Role.PLAIN, None
+    def _runtime_event(self, name: str, stats: Stats) -> EventValues:
+        role, op_type = _ROLES.get(name, Role.PLAIN), None
         if name.startswith(_EAGER_CALL):
             called = name.removeprefix(_EAGER_CALL)
             role, op_type = Role.EAGER_CALL, None if self._is_function(called) else called
-        elif name == _EAGER_KERNEL:
-            role = Role.EAGER_KERNEL
-        elif name == _EXECUTOR:
-            role = Role.EXECUTOR
-        elif name == _PROGRAM:
-            role = Role.PROGRAM
         elif name.startswith(_SHARED_WORK):
             role = Role.SHARED_WORK
-        correlation = whole(said.pop("correlation_id", None))
-        return Meaning(name, role=role, op_type=op_type, correlation_id=correlation, attributes=attributes_text(said))
+        correlation_id = whole(stats.pop("correlation_id", None))
+        attributes = attributes_json(stats)
+        return EventValues(name, role=role, op_type=op_type, correlation_id=correlation_id, attributes=attributes)
 
     def _is_function(self, op_type: str) -> bool:
         return op_type in self.functions or _FUNCTION.match(op_type) is not None
 
 
-def _annotation(name: str, said: Stats) -> Meaning:
-    """Describe a step, which says its number, or the call of a `tf.function`, which has the user's name for it.
+def _is_input_thread(lane: XPlaneLane) -> bool:
+    """Return whether this is a native thread of `tf.data`; Python threads may have any name."""
+    return lane.kind is LaneKind.THREAD and lane.tid >= FIRST_LANE and lane.thread.startswith(_INPUT_THREAD)
 
-    The time of such a call is mostly that of waiting for operators on other threads, so that it is none itself.
+
+def _origin(instruction: Instruction | None) -> tuple[str | None, str | None]:
+    """Return path and type of the node that an instruction was compiled from, if both are known."""
+    if instruction and instruction.op_name and instruction.op_type:
+        return instruction.op_name, instruction.op_type
+    return None, None
+
+
+def _annotation(name: str, stats: Stats) -> EventValues:
+    """Describe a step, which has a number, or the call of a `tf.function`, which has the name of the user's function.
+
+    Such a call mostly waits for operators on other threads, so it is not an operator itself.
     """
-    step = said.get("step_num")
+    step = stats.get("step_num")
     if isinstance(step, int) and 0 <= step <= LARGEST_NUMBER:
-        said.pop("step_num")
-        return Meaning(name, Layer.APPLICATION, Kind.STEP, step=step, attributes=attributes_text(said))
-    return Meaning(name, Layer.APPLICATION, Kind.REGION, attributes=attributes_text(said))
+        stats.pop("step_num")
+        return EventValues(name, Layer.APPLICATION, Kind.STEP, step=step, attributes=attributes_json(stats))
+    return EventValues(name, Layer.APPLICATION, Kind.REGION, attributes=attributes_json(stats))
 
 
-def _memory(name: str, said: Stats) -> Meaning:
-    size, total = whole(said.pop("allocation_bytes", None)), whole(said.pop("bytes_allocated", None))
-    allocator = _DEVICE_ALLOCATOR.match(str(said.get("allocator_name")))
-    return Meaning(
+def _memory(name: str, stats: Stats) -> EventValues:
+    size, total = whole(stats.pop("allocation_bytes", None)), whole(stats.pop("bytes_allocated", None))
+    allocator = _DEVICE_ALLOCATOR.match(str(stats.get("allocator_name")))
+    return EventValues(
         name,
         kind=Kind.MEMORY,
         device=device_name(allocator[1], int(allocator[2])) if allocator else None,
         bytes=None if size is None else size * _MEMORY[name],
         value=total,
-        attributes=attributes_text(said),
+        attributes=attributes_json(stats),
     )
 
 
-def _device_kind(name: str, said: Stats) -> Kind:
+def _device_kind(name: str, stats: Stats) -> Kind:
     if _COLLECTIVE_KERNEL.match(name):
         return Kind.COLLECTIVE
-    is_copy = "memcpy_details" in said or "memset_details" in said or _COPY.match(name)
+    is_copy = "memcpy_details" in stats or "memset_details" in stats or _COPY.match(name)
     return Kind.COPY if is_copy else Kind.KERNEL

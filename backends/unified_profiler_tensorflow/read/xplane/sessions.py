@@ -1,6 +1,7 @@
-"""Operators that are told twice: XPlane sees those of v1 sessions too, and RunMetadata tells more about them.
+"""Removes duplicates of session operators: XPlane and RunMetadata both contain them, RunMetadata with more details.
 
-Where a run of a session was traced, its nodes in the XPlane file stay, as events of the runtime.
+Where a session run was traced, its nodes in the XPlane file become runtime events and their shapes are copied to the
+events of RunMetadata.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unified_profiler.model.nesting import Ints
-from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Layer
+from unified_profiler.model.nesting import Ints, with_column
+from unified_profiler.model.schema import EventTable, Layer
 from unified_profiler.model.tree import Flags
-from unified_profiler_tensorflow.read.node_reader import NodeReader
+from unified_profiler_tensorflow.read.node_lookup import NodeLookup
 
 Node = tuple[str, str]
 """Path and type."""
 
 Shapes = tuple[str, str]
-"""Shapes and types of the inputs, as they are in their columns."""
+"""Shapes and types of the inputs, in the form of their columns."""
 
 _RUNTIME = Layer.RUNTIME.value
 _SHAPES = ("input_shapes", "input_types")
@@ -39,63 +40,51 @@ class SessionRun:
 
     @classmethod
     def of(cls, events: EventTable, entry: Mapping[str, Any] | None) -> SessionRun | None:
-        """Make it from the events of its RunMetadata; None where it is not known when the run was."""
+        """Build it from the events of its RunMetadata; None if the time of the run is unknown."""
         if not entry or entry.get("start_ns") is None or entry.get("end_ns") is None:
             return None
-        nodes = frozenset(
-            node for node in _nodes(events.filter(pc.not_equal(events.column("layer"), _RUNTIME))) if node
-        )
-        return cls(entry["start_ns"], entry["end_ns"], nodes)
+        nodes = _nodes(events.filter(pc.not_equal(events.column("layer"), _RUNTIME)))
+        return cls(entry["start_ns"], entry["end_ns"], frozenset(node for node in nodes if node))
 
 
 def covered_by_sessions(runs: Sequence[SessionRun], start_ns: Ints, node: Ints, nodes: Sequence[Node]) -> Flags:
-    """Say which events are nodes that one of the runs tells.
-
-    Args:
-        runs: The runs.
-        start_ns: When each event began.
-        node: The number of each event's node.
-        nodes: The nodes.
-    """
-    found = np.zeros(len(start_ns), np.bool_)
+    """Flag the events that start within a session run and whose node, an index into `nodes`, belongs to that run."""
+    covered = np.zeros(len(start_ns), np.bool_)
     for graph in {run.nodes for run in runs}:
-        known = np.array([each in graph for each in nodes], np.bool_)[node]
+        in_graph = np.array([each in graph for each in nodes], np.bool_)[node]
         windows = sorted((run.start_ns, run.end_ns) for run in runs if run.nodes == graph)
         begin, end = np.array(windows, np.int64).T
         last = np.searchsorted(begin, start_ns, side="right") - 1
-        found |= known & (last >= 0) & (start_ns < np.maximum.accumulate(end)[last])
-    return found
+        covered |= in_graph & (last >= 0) & (start_ns < np.maximum.accumulate(end)[last])
+    return covered
 
 
 def input_shapes(events: EventTable) -> dict[Node, Shapes]:
-    """Return the shapes of the nodes in an XPlane file that are told by RunMetadata, which does not tell shapes."""
-    known = pc.and_(pc.is_valid(events.column("input_shapes")), pc.equal(events.column("layer"), _RUNTIME))
-    events = events.filter(known)
+    """Return the shapes of the nodes of an XPlane file that RunMetadata covers, which contains no input shapes."""
+    has_shapes = pc.and_(pc.is_valid(events.column("input_shapes")), pc.equal(events.column("layer"), _RUNTIME))
+    events = events.filter(has_shapes)
     shapes = zip(*(events.column(name).to_pylist() for name in _SHAPES), strict=True)
-    return {node: found for node, found in zip(_nodes(events), shapes, strict=True) if node}
+    return {node: shape for node, shape in zip(_nodes(events), shapes, strict=True) if node}
 
 
 def with_shapes(events: EventTable, shapes: Mapping[Node, Shapes]) -> EventTable:
-    """Give the nodes of a RunMetadata their shapes."""
-    found = [shapes.get(node, (None, None)) if node else (None, None) for node in _nodes(events)]
-    for name, values in zip(_SHAPES, zip(*found, strict=True), strict=False):
-        field = EVENT_SCHEMA.field(name)
-        column = pa.array(values, pa.string()).dictionary_encode().cast(field.type)
-        events = events.set_column(EVENT_SCHEMA.get_field_index(name), field, column)
+    """Fill in the input shapes of the nodes of a RunMetadata."""
+    rows = [shapes.get(node, (None, None)) if node else (None, None) for node in _nodes(events)]
+    for name, values in zip(_SHAPES, zip(*rows, strict=True), strict=False):
+        events = with_column(events, name, pa.array(values, pa.string()).dictionary_encode())
     return events
 
 
-def with_flops(events: EventTable, reader: NodeReader) -> EventTable:
-    """Give the nodes of a RunMetadata, which has the shapes of their outputs, their floating-point operations."""
+def with_flops(events: EventTable, lookup: NodeLookup) -> EventTable:
+    """Fill in the floating-point operations of the nodes of a RunMetadata, which contains their output shapes."""
     shapes = (events.column(name).to_pylist() for name in (*_SHAPES, "output_shapes"))
     rows = zip(_nodes(events), *shapes, strict=True)
-    counted = [reader.flops(*node, *told) if node else None for node, *told in rows]
-    field = EVENT_SCHEMA.field("flops")
-    return events.set_column(EVENT_SCHEMA.get_field_index(field.name), field, pa.array(counted, field.type))
+    flops = [lookup.flops(*node, *shape) if node else None for node, *shape in rows]
+    return with_column(events, "flops", flops)
 
 
 def _nodes(events: EventTable) -> list[Node | None]:
-    """Return the node of each event, None of those that are none."""
-    names, attributes = (events.column(name).to_pylist() for name in ("name", "attributes"))
-    said = [msgspec.json.decode(text) if text else {} for text in attributes]
-    return [(str(each["node"]), name) if "node" in each else None for name, each in zip(names, said, strict=True)]
+    """Return the node of each event, None for events that are not nodes."""
+    names, texts = (events.column(name).to_pylist() for name in ("name", "attributes"))
+    attributes = [msgspec.json.decode(text) if text else {} for text in texts]
+    return [(str(each["node"]), name) if "node" in each else None for name, each in zip(names, attributes, strict=True)]

@@ -1,6 +1,7 @@
-"""Protobuf message classes made from a few lines of Python: reading TensorFlow's files needs no TensorFlow.
+"""Builds protobuf message classes from field tables, so that files can be read without the framework that wrote them.
 
-Only the fields that are read are declared, in a pool of their own; whatever else a file holds is skipped.
+Declare only the fields that are read: the parser skips all others. Each call has its own descriptor pool, so nothing
+collides with the classes of a framework in the same process.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 Fields = Mapping[str, tuple[int, str]]
-"""Field name -> its number and type: `int64`, `string`, `repeated bytes`, or the name of another message or enum."""
+"""Field name -> number and type: `int64`, `string`, `repeated bytes`, or the name of another message or enum."""
 
 
 DAMAGED = (DecodeError, UnicodeDecodeError)
-"""What reading raises: the second by protobuf's implementation in Python, which takes over beside MindSpore."""
+"""Exceptions of `FromString`. The second is raised by protobuf's Python implementation, used beside MindSpore."""
 
 
 def message_classes(
     package: str, messages: Mapping[str, Fields], enums: Mapping[str, Mapping[str, int]] | None = None
 ) -> dict[str, Any]:
-    """Make a class for each message. A map is declared as what it is on the wire: repeated entries of key and value.
+    """Build a class for each message. Declare a map by its wire format: repeated entries of `key` and `value`.
 
     Args:
-        package: Where the messages are.
-        messages: The fields of each.
-        enums: The numbers of each enum by their names, 0 first.
+        package: The protobuf package of the messages.
+        messages: The fields of each message.
+        enums: The values of each enum by name, 0 first.
     """
     enums = enums or {}
     file = descriptor_pb2.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
@@ -41,10 +42,9 @@ def message_classes(
             *repeated, kind = declared.split()
             field = message.field.add(name=field_name, number=number)
             field.label = field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL
-            if kind in messages:
-                field.type, field.type_name = field.TYPE_MESSAGE, f".{package}.{kind}"
-            elif kind in enums:
-                field.type, field.type_name = field.TYPE_ENUM, f".{package}.{kind}"
+            if kind in messages or kind in enums:
+                field.type = field.TYPE_MESSAGE if kind in messages else field.TYPE_ENUM
+                field.type_name = f".{package}.{kind}"
             else:
                 field.type = getattr(field, f"TYPE_{kind.upper()}")
     pool = descriptor_pool.DescriptorPool()

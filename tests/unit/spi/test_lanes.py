@@ -3,21 +3,21 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unified_profiler_tensorflow.read.run_metadata.lanes import lane_number, lay_out
+from unified_profiler.spi.lanes import assign_lanes, lane_number
 
 SPANS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20), st.booleans()), max_size=40)
 
 
-def _laid_out(spans: list[tuple[int, int, bool]]) -> tuple[list[range], list[int]]:
+def _assigned(spans: list[tuple[int, int, bool]]) -> tuple[list[range], list[int]]:
     start = [begin for begin, _, _ in spans]
     end = [begin + duration for begin, duration, _ in spans]
-    lanes = lay_out(start, end, [is_call for *_, is_call in spans])
+    lanes = assign_lanes(start, end, [is_call for *_, is_call in spans])
     return [range(begin, max(finish, begin + 1)) for begin, finish in zip(start, end, strict=True)], lanes
 
 
 @given(SPANS)
-def test_in_a_lane_nodes_follow_each_other_or_are_inside_a_call(spans: list[tuple[int, int, bool]]) -> None:
-    times, lanes = _laid_out(spans)
+def test_in_a_lane_events_follow_each_other_or_are_inside_a_call(spans: list[tuple[int, int, bool]]) -> None:
+    times, lanes = _assigned(spans)
     for one in range(len(spans)):
         for other in range(one):
             if lanes[one] == lanes[other] and _overlap(times[one], times[other]):
@@ -34,8 +34,8 @@ def _is_inside(inner: int, outer: int, times: list[range], spans: list[tuple[int
 
 
 @given(SPANS)
-def test_without_calls_there_are_as_many_lanes_as_nodes_run_at_once(spans: list[tuple[int, int, bool]]) -> None:
-    times, lanes = _laid_out([(start, duration, False) for start, duration, _ in spans])
+def test_without_calls_there_are_as_many_lanes_as_events_run_at_once(spans: list[tuple[int, int, bool]]) -> None:
+    times, lanes = _assigned([(start, duration, False) for start, duration, _ in spans])
     at_once = max((sum(moment in time for time in times) for moment in range(80)), default=0)
     assert len(set(lanes)) == at_once
 

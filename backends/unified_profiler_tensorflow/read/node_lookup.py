@@ -1,4 +1,4 @@
-"""What the name and the type of a node tell, read by what was alive when it ran."""
+"""Looks up the canonical operator, module and FLOPs of a node by its name and type."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from unified_profiler_tensorflow.read.live_objects import Details, LiveObjects
 
 
 @dataclass(frozen=True)
-class NodeReader:
-    """Reads nodes of one capture."""
+class NodeLookup:
+    """Classifies the nodes of one capture, by the live objects of the recorded process where these are known."""
 
     live: Live = NOTHING
     details: Mapping[str, Sequence[Details]] = field(default_factory=lambda: MappingProxyType({}))
     counts_flops: bool = True
 
     @classmethod
-    def of(cls, objects: LiveObjects) -> NodeReader:
-        """Make it from what the recorder noted."""
+    def of(cls, objects: LiveObjects) -> NodeLookup:
+        """Build it from the note that the recorder wrote."""
         return cls(Live.of(objects), objects.nodes, objects.flops)
 
     def canonical(self, node: str | None, op_type: str) -> assignment.Canonical:
@@ -37,7 +37,7 @@ class NodeReader:
     def flops(
         self, node: str | None, op_type: str, shapes: str | None, types: str | None, outputs: str | None = None
     ) -> int | None:
-        """Return the floating-point operations; None where they are not known or nobody asked for them."""
+        """Return the floating-point operations; None if they are unknown or were not requested."""
         if not self.counts_flops or shapes is None:
             return None
         details = self.details.get(name_in_graph(node or ""), ())

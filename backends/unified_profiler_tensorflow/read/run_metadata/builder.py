@@ -1,0 +1,88 @@
+"""Builds the event table of a RunMetadata or a timeline from nodes, copies and allocations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import msgspec
+
+from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
+from unified_profiler_tensorflow.read.node_lookup import NodeLookup
+from unified_profiler_tensorflow.read.run_metadata.names import Device
+
+
+@dataclass(frozen=True)
+class EventType:
+    """Layer and kind of an event."""
+
+    layer: Layer
+    kind: Kind
+
+
+OPERATOR = EventType(Layer.FRAMEWORK, Kind.OP)
+COLLECTIVE = EventType(Layer.FRAMEWORK, Kind.COLLECTIVE)
+RUN = EventType(Layer.API, Kind.API_CALL)
+KERNEL = EventType(Layer.RUNTIME, Kind.KERNEL)
+COPY = EventType(Layer.RUNTIME, Kind.COPY)
+DEVICE_CALL = EventType(Layer.RUNTIME, Kind.RUNTIME)
+MEMORY = EventType(Layer.RUNTIME, Kind.MEMORY)
+COUNTER = EventType(Layer.RUNTIME, Kind.COUNTER)
+
+REPEATED_PARTS = frozenset({"stream:all", "memcpy"})
+"""Parts of an accelerator that repeat the work of its numbered streams."""
+
+_COLLECTIVE_PREFIXES = ("Collective", "Nccl", "_Nccl")
+
+
+@dataclass
+class EventTableBuilder:
+    """Collects events one by one. Columns that an event does not set are null."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    lookup: NodeLookup = field(default_factory=NodeLookup)
+    _by_node: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+
+    def add(self, event_type: EventType, *, attributes: Mapping[str, Any], **columns: Any) -> None:
+        """Append an event. Attributes that are None, empty or zero are left out."""
+        attributes = {key: value for key, value in attributes.items() if value or value is False}
+        columns |= {"layer": event_type.layer.value, "kind": event_type.kind.value}
+        columns["attributes"] = json_text(attributes) if attributes else None
+        self.rows.append(columns)
+
+    def add_node(self, event_type: EventType, node: str, op_type: str, **columns: Any) -> None:
+        """Append an event that is a node of a graph, or was launched by one; an empty type is an unknown one."""
+        if event_type is OPERATOR and op_type.startswith(_COLLECTIVE_PREFIXES):
+            event_type = COLLECTIVE
+        self.add(event_type, **(self._canonical_columns(node, op_type) if op_type else {}), **columns)
+
+    def _canonical_columns(self, node: str, op_type: str) -> dict[str, Any]:
+        if (node, op_type) not in self._by_node:
+            columns = asdict(self.lookup.canonical(node, op_type)) | {"module": self.lookup.module(node)}
+            self._by_node[node, op_type] = columns
+        return self._by_node[node, op_type]
+
+    def table(self, *, step: int | None = None, pid: int | None = None) -> EventTable:
+        """Build the event table."""
+        names = {name for row in self.rows for name in row}
+        columns: dict[str, Any] = {name: [row.get(name) for row in self.rows] for name in names}
+        return event_table(columns | {"framework": "tensorflow", "step": step, "pid": pid}, rows=len(self.rows))
+
+
+def device_event_type(part: str, work: str) -> EventType:
+    """Return the type of work on a part of an accelerator: `stream:14`, `stream:14<MemcpyH2D>`, `memcpy`, `sync`."""
+    if part.startswith("sync"):
+        return DEVICE_CALL
+    return COPY if "memcpy" in part.lower() or work.startswith("MEMCPY") else KERNEL
+
+
+def without_repeated(devices: Mapping[int, Device]) -> dict[int, Device]:
+    """Remove the parts of accelerators that repeat the work of others."""
+    streams = {device.name for device in devices.values() if device.stream is not None}
+    return {key: d for key, d in devices.items() if d.part not in REPEATED_PARTS or d.name not in streams}
+
+
+def json_text(value: Any) -> str:
+    """Return compact JSON."""
+    return msgspec.json.encode(value).decode()
