@@ -58,11 +58,8 @@ class _TracedFunctions(dict[Any, Any]):
         name, operator = function_name(function), operator_name(function)
         if name is None:
             return lambda args, kwargs: function(*args, **kwargs) if kwargs else function(*args)
-        if (
-            self._tracer.inside
-            and isinstance(function, FunctionType)
-            and not set(_CHECKS).isdisjoint(function.__globals__)
-        ):
+        has_check = isinstance(function, FunctionType) and not set(_CHECKS).isdisjoint(function.__globals__)
+        if self._tracer.inside and has_check:
             return self._tracer.timed(self._with_inner_calls(function), name)
         as_method = self._tracer.timed(function, name)
         if operator is None:

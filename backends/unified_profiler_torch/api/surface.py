@@ -81,8 +81,8 @@ class TorchSurface:
 
     def module_name(self, module: Any) -> str | None:
         """Return the name of a module's class, None if it is not torch's own."""
-        kind: type = type(module)
-        return _class_name(kind)
+        cls: type = type(module)
+        return _class_name(cls)
 
     def submodules(self, module: Any) -> Iterable[tuple[str, Any]]:
         """Return all submodules with their paths; Keras layers have their own names."""
@@ -116,13 +116,13 @@ def _children(module: Any) -> dict[str, Any]:
 
 
 @functools.cache
-def _class_name(kind: type) -> str | None:
+def _class_name(cls: type) -> str | None:
     """Return the public name of a torch class, that of its nearest public base if it is private, else None."""
-    if kind.__module__.partition(".")[0] != "torch":
+    if cls.__module__.partition(".")[0] != "torch":
         return None
-    if kind.__name__ == "OptimizedModule":
+    if cls.__name__ == "OptimizedModule":
         return "torch.compile"
-    names = (api_name(parent) for parent in kind.__mro__)
+    names = (api_name(parent) for parent in cls.__mro__)
     return next(name for name in names if "._" not in name and "<locals>" not in name)
 
 
@@ -170,18 +170,18 @@ def _trace_optimizers(tracer: ApiTracer) -> None:
     """Trace optimizers by their own methods: their hooks must not be added or removed while one of them ends a step."""
 
     def name(optimizer: Any) -> str:
-        kind: type = type(optimizer)
-        return f"{_class_name(kind) or 'torch.optim.Optimizer'}.step"
+        cls: type = type(optimizer)
+        return f"{_class_name(cls) or 'torch.optim.Optimizer'}.step"
 
-    for kind in _subclasses(torch.optim.Optimizer):
-        if isinstance(step := vars(kind).get("step"), FunctionType):
+    for cls in _subclasses(torch.optim.Optimizer):
+        if isinstance(step := vars(cls).get("step"), FunctionType):
             tracer.method(step, name)
     tracer.function(torch.optim.Optimizer.zero_grad, "torch.optim.Optimizer.zero_grad")
 
 
-def _subclasses(kind: Any) -> Iterator[type]:
+def _subclasses(cls: Any) -> Iterator[type]:
     subclass: type
-    for subclass in kind.__subclasses__():
+    for subclass in cls.__subclasses__():
         yield subclass
         yield from _subclasses(subclass)
 
@@ -190,8 +190,8 @@ def _trace_remaining(tracer: ApiTracer) -> None:
     """Trace the public functions that function modes do not receive, of modules that are imported."""
     modules = [(vars(sys.modules[name]), names) for name, names in NOT_IN_MODES.items() if name in sys.modules]
     functions = [namespace.get(name) for namespace, names in modules for name in names]
-    schedulers = [kind for kind in vars(torch.optim.lr_scheduler).values() if isinstance(kind, type)]
-    functions += [vars(kind).get("step") for kind in schedulers]
+    schedulers = [cls for cls in vars(torch.optim.lr_scheduler).values() if isinstance(cls, type)]
+    functions += [vars(cls).get("step") for cls in schedulers]
     for function in dict.fromkeys(functions):
         if isinstance(function, FunctionType):
             tracer.function(function, api_name(function))

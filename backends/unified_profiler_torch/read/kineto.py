@@ -24,7 +24,7 @@ _OPENING = re.compile(rb'"traceEvents"\s*:\s*\[')
 _SEPARATOR = b"\n  },\n  {"
 _CLOSING = b"\n  }\n  ]"
 _SNIFF_BYTES = 1 << 16
-_SIGNS = (b'"schemaVersion"', b'"deviceProperties"', b'"baseTimeNanoseconds"', b'"External id"', b'"PyTorch Profiler')
+_KEYS = (b'"schemaVersion"', b'"deviceProperties"', b'"baseTimeNanoseconds"', b'"External id"', b'"PyTorch Profiler')
 _NAME_LINE = re.compile(
     rb'("name": ")((?:(?!"name": ").)*)(",\n    "pid": |", "(?:pid": (?:-?\d+|"[^"\n]*"), "tid": |ph": "[iM]"))'
 )
@@ -61,7 +61,7 @@ class Document:
 def looks_like_kineto(path: Path) -> bool:
     """Return whether the first bytes are those of a Kineto trace, plain or gzip."""
     head = opening_of(path, _SNIFF_BYTES)
-    return head.lstrip()[:1] in {b"{", b"["} and any(sign in head for sign in _SIGNS)
+    return head.lstrip()[:1] in {b"{", b"["} and any(key in head for key in _KEYS)
 
 
 def open_document(path: Path) -> Document:
@@ -102,7 +102,7 @@ def _decode(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
 
 
 def repair(data: bytes) -> bytes:
-    """Escape names, in which Kineto leaves quotes above all unescaped, and quote numbers that JSON does not allow."""
+    """Escape the names, where Kineto leaves mainly quotes unescaped, and quote numbers that JSON does not allow."""
     return _NOT_A_NUMBER.sub(rb'\1"\2"', _NAME_LINE.sub(_escape, data))
 
 

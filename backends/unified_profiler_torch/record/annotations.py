@@ -50,7 +50,7 @@ def _annotate_keras() -> list[Undo]:
         return []
     return [
         _annotate(layers.TorchLayer, "forward", _layer_name),
-        _annotate(optimizers.BaseOptimizer, "apply", lambda kind: f"Optimizer.step#{kind.__name__}.step"),
+        _annotate(optimizers.BaseOptimizer, "apply", lambda cls: f"Optimizer.step#{cls.__name__}.step"),
     ]
 
 
@@ -69,7 +69,7 @@ def _annotate(owner: type, method: str, name_of: Callable[[type], str | None]) -
 
 
 @functools.lru_cache(maxsize=1 << 10)
-def _layer_name(kind: type) -> str | None:
+def _layer_name(cls: type) -> str | None:
     """Return the annotation of a layer whose class, or a base of it, is an operator in the table, else None."""
-    names = (f"{LAYER}{base.__name__}" for base in kind.__mro__ if base.__module__.startswith("keras."))
+    names = (f"{LAYER}{base.__name__}" for base in cls.__mro__ if base.__module__.startswith("keras."))
     return next((name for name in names if lookup().layer(name)), None)

@@ -37,12 +37,12 @@ from unified_profiler_torch.record.session_state import (
 
 _BUSY = (
     "A torch profiler is already active or warming up in this process, and torch allows one at a time. Stop it before "
-    "this one records, or exclude torch with `backend=`."
+    "this one records, or leave torch out with `backend=`."
 )
 _DISPLACED = (
     "Another torch profiler started while this one recorded (torch.profiler.profile, torch.autograd.profiler.profile, "
     "emit_nvtx), and torch allows one at a time. The other profiler has its results; the operators of this cycle are "
-    "lost. Use one profiler in a step, or exclude torch with `backend=`."
+    "lost. Use one profiler in a step, or leave torch out with `backend=`."
 )
 _WRONG_THREAD = (
     "torch records the thread that started its profiler, here {started!r}, and only that thread can stop it, but this "
