@@ -1,4 +1,4 @@
-"""The PyTorch backend: a descriptor that imports no framework until something is recorded."""
+"""Describes the PyTorch backend; PyTorch is imported only when a part that needs it is used."""
 
 from __future__ import annotations
 

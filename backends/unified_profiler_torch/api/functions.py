@@ -1,7 +1,7 @@
-"""Calls of torch's functions, methods and operators, seen by a function mode.
+"""Traces calls of torch's functions, methods and operators with a function mode.
 
-It sees everything that takes or makes tensors, however it was imported, on the thread on which tracing begins and on
-those started since.
+The mode receives every call that takes or returns tensors, however it was imported, on the thread that starts tracing
+and on threads started later.
 """
 
 from __future__ import annotations
@@ -16,99 +16,92 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from unified_profiler.spi import ApiTracer
-from unified_profiler_torch.api.modes import put_in
-from unified_profiler_torch.api.names import Operators, function_name, operator_name
+from unified_profiler_torch.api.modes import push_mode
+from unified_profiler_torch.api.names import OperatorDetector, function_name, operator_name
 
 Invoke: TypeAlias = Callable[[tuple[Any, ...], Any], Any]
 
 _CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
-"""By these a function of torch written in Python asks whether there is a mode."""
+"""Torch functions written in Python call these to check for a mode."""
 
 
-class _Mode(TorchFunctionMode):  # type: ignore[misc]  # torch has no types here
-    """Hands every call to the tracer."""
+class _TracingMode(TorchFunctionMode):  # type: ignore[misc]  # torch has no types here
+    """Passes every call to the tracer."""
 
     def __init__(self, tracer: ApiTracer) -> None:
         super().__init__()
         self.active = True
-        self.invoke = _Invokes(tracer, self)
+        self.traced = _TracedFunctions(tracer, self)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Record a call."""
         if torch.compiler.is_compiling() or not self.active:
             return func(*args, **kwargs) if kwargs else func(*args)
-        return self.invoke[func](args, kwargs)
+        return self.traced[func](args, kwargs)
 
 
-class _Invokes(dict[Any, Any]):
-    """What to call instead of a function, made when it is called first."""
+class _TracedFunctions(dict[Any, Any]):
+    """The traced replacement of each function, created on its first call."""
 
-    def __init__(self, tracer: ApiTracer, mode: _Mode) -> None:
+    def __init__(self, tracer: ApiTracer, mode: _TracingMode) -> None:
         super().__init__()
         self._tracer, self._mode = tracer, mode
-        self._operators = Operators()
-        self._within = threading.local()
+        self._detector = OperatorDetector()
+        self._running = threading.local()
 
     def __missing__(self, function: Any) -> Invoke:
-        """Find out how to record a function."""
-        self[function] = invoke = self._invoke(function)
+        """Create the replacement of a function."""
+        self[function] = invoke = self._trace(function)
         return invoke
 
-    def _invoke(self, function: Any) -> Invoke:
+    def _trace(self, function: Any) -> Invoke:
         name, operator = function_name(function), operator_name(function)
         if name is None:
             return lambda args, kwargs: function(*args, **kwargs) if kwargs else function(*args)
-        if self._tracer.inside and isinstance(function, FunctionType) and _asks(function):
-            return self._tracer.timed(self._seen_inside(function), name)
-        called = self._tracer.timed(function, name)
-        return called if operator is None else self._either(called, self._tracer.timed(function, operator))
-
-    def _either(self, called: Invoke, operated: Invoke) -> Invoke:
-        is_operator, caller = self._operators.is_operator, sys._getframe
+        has_check = isinstance(function, FunctionType) and not set(_CHECKS).isdisjoint(function.__globals__)
+        if self._tracer.inside and has_check:
+            return self._tracer.timed(self._with_inner_calls(function), name)
+        as_method = self._tracer.timed(function, name)
+        if operator is None:
+            return as_method
+        as_operator = self._tracer.timed(function, operator)
+        is_operator, caller = self._detector.is_operator, sys._getframe
 
         def invoke(args: tuple[Any, ...], kwargs: Any) -> Any:
-            return (operated if is_operator(caller(2)) else called)(args, kwargs)
+            return (as_operator if is_operator(caller(2)) else as_method)(args, kwargs)
 
         return invoke
 
-    def _seen_inside(self, function: FunctionType) -> Callable[..., Any]:
-        """Return the function with the mode on within it.
+    def _with_inner_calls(self, function: FunctionType) -> Callable[..., Any]:
+        """Return the function with the mode active inside it.
 
-        A function asks first whether there is a mode, and would come back here for ever: the copy does not ask.
+        A function first checks for a mode and would be passed to it again forever, so a copy without the check is used.
         """
-        namespace = function.__globals__ | dict.fromkeys(_CHECKS, _no)
+        namespace = function.__globals__ | dict.fromkeys(_CHECKS, lambda *_: False)
         copy = FunctionType(
             function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__
         )
         copy.__kwdefaults__ = function.__kwdefaults__
-        mode, within = self._mode, self._within
+        mode, running = self._mode, self._running
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            previous = getattr(within, "function", None)
-            if previous is function:  # it asked in a way that is not known here
+            previous = getattr(running, "function", None)
+            if previous is function:  # it has a check that is not in _CHECKS
                 return function(*args, **kwargs)
-            within.function = function
+            running.function = function
             try:
                 with mode:
                     return copy(*args, **kwargs)
             finally:
-                within.function = previous
+                running.function = previous
 
         return call
 
 
-def _asks(function: FunctionType) -> bool:
-    return not set(_CHECKS).isdisjoint(function.__globals__)
-
-
-def _no(*_: Any) -> bool:
-    return False
-
-
 def trace_functions(tracer: ApiTracer) -> None:
-    """Trace all functions that a function mode sees."""
-    mode = _Mode(tracer)
-    remove = put_in(mode)
+    """Trace all functions that a function mode receives."""
+    mode = _TracingMode(tracer)
+    remove = push_mode(mode)
 
     def undo() -> None:
         mode.active = False

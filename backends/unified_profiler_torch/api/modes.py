@@ -1,6 +1,6 @@
-"""On which threads a function mode is on, and where it stands among the modes of the program.
+"""Adds a function mode to the mode stacks of the current thread and of threads started later.
 
-Modes belong to threads. One that is put in here is on for the current thread and for those started from now on.
+Every thread has its own stack of modes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class _NewThreads:
-    """Puts modes in on threads as they start, by the hook that Python has for profilers of threads."""
+    """Adds modes to threads as they start, through `threading.setprofile`."""
 
     def __init__(self) -> None:
         self._modes: list[TorchFunctionMode] = []
@@ -27,19 +27,19 @@ class _NewThreads:
         with self._lock:
             if not self._modes:
                 self._previous = threading.getprofile()
-                threading.setprofile(self._begins)
+                threading.setprofile(self._on_thread_start)
             self._modes.append(mode)
 
     def remove(self, mode: TorchFunctionMode) -> None:
         with self._lock:
             self._modes.remove(mode)
-            if not self._modes and threading.getprofile() == self._begins:
+            if not self._modes and threading.getprofile() == self._on_thread_start:
                 threading.setprofile(self._previous)
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
 
-    def _begins(self, frame: Any, event: Any, arg: Any) -> None:
+    def _on_thread_start(self, frame: Any, event: Any, arg: Any) -> None:
         previous = self._previous
         sys.setprofile(previous)
         for mode in list(self._modes):
@@ -51,13 +51,13 @@ class _NewThreads:
 _new_threads = _NewThreads()
 
 
-def put_in(mode: TorchFunctionMode) -> Callable[[], None]:
-    """Put a mode in on this thread and on those started from now on; return the undoing.
+def push_mode(mode: TorchFunctionMode) -> Callable[[], None]:
+    """Add a mode to this thread and to threads started later; return a function that removes it.
 
-    On those other threads, and on this one if the undoing happens on another, the mode remains until the thread ends;
-    it must then do nothing by itself.
+    It removes the mode only from this thread, and only when called on it. Elsewhere the mode stays until the thread
+    ends, so a removed mode must have no effect.
     """
-    home, pid = threading.get_ident(), os.getpid()
+    thread, pid = threading.get_ident(), os.getpid()
     _push(mode)
     _new_threads.add(mode)
 
@@ -65,16 +65,16 @@ def put_in(mode: TorchFunctionMode) -> Callable[[], None]:
         if os.getpid() != pid:
             _new_threads.after_fork()
         _new_threads.remove(mode)
-        if threading.get_ident() == home:
+        if threading.get_ident() == thread:
             _remove(mode)
 
     return undo
 
 
 def _push(mode: TorchFunctionMode) -> None:
-    """Put a mode below all others: those that a program enters and leaves expect to be on top.
+    """Add a mode below all others: modes that a program enters and exits must be on top.
 
-    The default device is a mode as well, which expects to be the lowest.
+    The default device is also a mode, which must be the lowest.
     """
     others, default = _pop_all(), getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
     lowest = [other for other in others if other is default]
@@ -89,6 +89,6 @@ def _remove(mode: TorchFunctionMode) -> None:
 
 
 def _pop_all() -> list[Any]:
-    """Take all modes off the stack of this thread; return them with the lowest first."""
+    """Remove all modes from the stack of this thread and return them, lowest first."""
     stack = [torch._C._pop_torch_function_stack() for _ in range(torch._C._len_torch_function_stack())]
     return stack[::-1]

@@ -1,4 +1,4 @@
-"""What people call the functions that PyTorch hands to a function mode."""
+"""Names the functions that PyTorch passes to a function mode as they are called in user code."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch.overrides import handle_torch_function
 
 from unified_profiler.model.api_names import api_name
 
-COMPUTED = frozenset({"T", "mT", "H", "mH", "real", "imag", "data"})
-"""Attributes of tensors that run operators; all others are only looked up, which is no call."""
+COMPUTED_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "data"})
+"""Tensor attributes that run operators; reading any other attribute is not a call."""
 
 OPERATORS = {
     **{name: f"__{name}__" for name in ("add", "sub", "mul", "pow", "matmul", "neg", "lt", "le", "gt", "ge", "ne")},
@@ -26,20 +26,20 @@ OPERATORS = {
     "bitwise_and": "__and__",
     "bitwise_or": "__or__",
 }
-"""Methods of tensors that a function mode is given where a program has an operator."""
+"""Operator methods by the tensor method that a function mode receives for them."""
 
-_OPCODES = frozenset(
+_OPERATOR_OPCODES = frozenset(
     number for name, number in dis.opmap.items() if name.startswith(("BINARY_", "INPLACE_", "UNARY_", "COMPARE_"))
 )
-_LOOK_UP = frozenset({"__get__", "__set__", "__delete__"})
+_DESCRIPTOR_METHODS = frozenset({"__get__", "__set__", "__delete__"})
 
 
 def function_name(function: Any) -> str | None:
-    """Return the name of a function that a mode was given, None for what is no call of the API."""
+    """Return the public name of a function that a mode received, None if it is not a call of the API."""
     name = getattr(function, "__name__", "")
-    if name in _LOOK_UP:
+    if name in _DESCRIPTOR_METHODS:
         attribute = getattr(function.__self__, "__name__", "")
-        return f"torch.Tensor.{attribute}" if attribute in COMPUTED else None
+        return f"torch.Tensor.{attribute}" if attribute in COMPUTED_ATTRIBUTES else None
     if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return _custom_name(function)
     if getattr(torch, name, None) == function:
@@ -51,32 +51,31 @@ def function_name(function: Any) -> str | None:
 
 
 def _custom_name(function: Any) -> str | None:
-    """Name what is called by way of `torch.ops`; what torch itself records its profiles by is none of it."""
-    packet = getattr(function, "overloadpacket", function)
-    name = str(packet).replace("::", ".")
+    """Name a function of `torch.ops`, None for the functions that torch's own profiler uses."""
+    name = str(getattr(function, "overloadpacket", function)).replace("::", ".")
     return None if name.startswith("profiler.") else f"torch.ops.{name}"
 
 
 def operator_name(function: Any) -> str | None:
-    """Return the name of the operator that a method may stand for."""
+    """Return the name of the operator that calls this method, None if there is none."""
     if getattr(function, "__objclass__", None) is not torch._C.TensorBase:
         return None
-    found = OPERATORS.get(function.__name__)
-    return None if found is None else f"torch.Tensor.{found}"
+    operator = OPERATORS.get(function.__name__)
+    return None if operator is None else f"torch.Tensor.{operator}"
 
 
-class Operators:
-    """Tells operators from methods, which a mode is given as the same function, by the instruction of the caller."""
+class OperatorDetector:
+    """Distinguishes operators from method calls, which pass a mode the same function, by the caller's instruction."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], tuple[CodeType, bool]] = {}
+        self._cache: dict[tuple[int, int], tuple[CodeType, bool]] = {}
 
     def is_operator(self, frame: FrameType) -> bool:
-        """Say whether the frame from which a mode was called is at an operator."""
-        code, place = frame.f_code, frame.f_lasti
+        """Return whether the frame that called the mode is executing an operator."""
+        code, offset = frame.f_code, frame.f_lasti
         if code is handle_torch_function.__code__:
             return True  # of these methods only operators are written in Python
-        known = self._known.get((id(code), place))
-        if known is None or known[0] is not code:
-            known = self._known[id(code), place] = code, code.co_code[place] in _OPCODES
-        return known[1]
+        cached = self._cache.get((id(code), offset))
+        if cached is None or cached[0] is not code:
+            cached = self._cache[id(code), offset] = code, code.co_code[offset] in _OPERATOR_OPCODES
+        return cached[1]

@@ -1,10 +1,11 @@
-"""How calls of PyTorch's API are seen: by its own hooks for functions, modules and optimizers.
+"""Traces calls of PyTorch's public API with torch's own hooks for functions and modules.
 
-What they do not see, and what they must not be used for, is watched in its own code.
+Optimizers, and functions that the hooks do not receive, are traced in their own code.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import sys
@@ -21,9 +22,9 @@ from unified_profiler.model.api_names import api_name, public_names
 from unified_profiler.spi import ApiTracer
 from unified_profiler_torch.api.functions import trace_functions
 
-_MOST_SHAPES = 1 << 12
+_MAX_SHAPES = 1 << 12
 
-UNSEEN: Mapping[str, tuple[str, ...]] = {
+NOT_IN_MODES: Mapping[str, tuple[str, ...]] = {
     "torch.distributed": (
         *("all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all"),
         *("all_to_all_single", "barrier", "broadcast", "broadcast_object_list", "gather", "gather_object", "irecv"),
@@ -33,11 +34,11 @@ UNSEEN: Mapping[str, tuple[str, ...]] = {
     "torch.nn.utils.rnn": ("pack_padded_sequence", "pack_sequence", "pad_packed_sequence", "pad_sequence"),
     "torch.utils.checkpoint": ("checkpoint", "checkpoint_sequential"),
 }
-"""Public functions that compute, but of which function modes see the inside only."""
+"""Public functions that compute, but of which function modes receive only the inner calls, by module."""
 
 
 class TorchSurface:
-    """The surface of PyTorch."""
+    """The traceable API of PyTorch."""
 
     packages = frozenset({"torch"})
     machinery: Mapping[str, int] = {
@@ -49,30 +50,28 @@ class TorchSurface:
     }
 
     def names(self) -> Iterable[str]:
-        """Return the names of everything that can be traced."""
-        names = public_names("torch")
-        tensor = (f"torch.Tensor.{name}" for name in dir(torch.Tensor))
-        return [*names.paths, *tensor]
+        """Return the names of all functions, classes and methods that can be traced."""
+        return [*public_names("torch").paths, *(f"torch.Tensor.{name}" for name in dir(torch.Tensor))]
 
     def install(self, tracer: ApiTracer) -> None:
-        """Put the hooks in."""
-        public_names("torch")  # now and not within a call
+        """Install the hooks."""
+        public_names("torch")  # cached now, not during a call
         _trace_modules(tracer)
         if tracer.wants_calls:
             _trace_optimizers(tracer)
-            _trace_unseen(tracer)
+            _trace_remaining(tracer)
             trace_functions(tracer)
 
     def value_texts(self) -> Mapping[type, Callable[[Any], str]]:
-        """Return what to say of tensors and the like."""
-        known: dict[Any, dict[Any, str]] = {}
+        """Return functions that describe tensors, sizes, types and devices, by class."""
+        cache: dict[Any, dict[Any, str]] = {}
 
         def tensor(value: torch.Tensor) -> str:
             try:
-                return known[type(value), value.dtype, value.device][value.shape]
+                return cache[type(value), value.dtype, value.device][value.shape]
             except KeyError:
-                texts = known.setdefault((type(value), value.dtype, value.device), {})
-                if len(texts) > _MOST_SHAPES:
+                texts = cache.setdefault((type(value), value.dtype, value.device), {})
+                if len(texts) > _MAX_SHAPES:
                     texts.clear()
                 shape = ",".join(str(size) for size in value.shape)
                 text = f"{type(value).__name__}[{shape}] {str(value.dtype)[6:]} {value.device}"
@@ -81,15 +80,16 @@ class TorchSurface:
         return {torch.Tensor: tensor, torch.Size: lambda size: str(list(size)), torch.dtype: str, torch.device: str}
 
     def module_name(self, module: Any) -> str | None:
-        """Return the name of a module's class if it is torch's own."""
-        return _class_names[type(module)]
+        """Return the name of a module's class, None if it is not torch's own."""
+        cls: type = type(module)
+        return _class_name(cls)
 
     def submodules(self, module: Any) -> Iterable[tuple[str, Any]]:
-        """Return all modules below a module; layers of Keras go by their names."""
+        """Return all submodules with their paths; Keras layers have their own names."""
         if "keras.src.backend.torch.layer" in sys.modules:
-            return _below(module, "", {id(module)})
-        found: Iterable[tuple[str, Any]] = module.named_modules(remove_duplicate=False)
-        return found
+            return _keras_submodules(module, "", {id(module)})
+        submodules: Iterable[tuple[str, Any]] = module.named_modules(remove_duplicate=False)
+        return submodules
 
     def synchronize(self) -> None:
         """Wait for the accelerator, if one is in use."""
@@ -99,15 +99,15 @@ class TorchSurface:
             torch.accelerator.synchronize()
 
 
-def _below(module: Any, path: str, around: set[int]) -> Iterator[tuple[str, Any]]:
+def _keras_submodules(module: Any, path: str, ancestors: set[int]) -> Iterator[tuple[str, Any]]:
     for name, child in _children(module).items():
-        if id(child) not in around:
+        if id(child) not in ancestors:
             yield f"{path}{name}", child
-            yield from _below(child, f"{path}{name}.", around | {id(child)})
+            yield from _keras_submodules(child, f"{path}{name}.", ancestors | {id(child)})
 
 
 def _children(module: Any) -> dict[str, Any]:
-    """Return the modules directly in a module by name; Keras keeps the layers of a model in lists of its own."""
+    """Return the direct submodules by name; Keras keeps the layers of a model in its own lists."""
     layer = sys.modules["keras.src.backend.torch.layer"].TorchLayer
     if not isinstance(module, layer):
         return dict(module.named_children())
@@ -115,25 +115,14 @@ def _children(module: Any) -> dict[str, Any]:
     return layers | {name: child for name, child in module.named_children() if not isinstance(child, layer)}
 
 
-class _ClassNames(dict[type, "str | None"]):
-    """Names of modules' classes in the API, None for those of the user's."""
-
-    def __missing__(self, kind: type) -> str | None:
-        """Find out the name of a class."""
-        self[kind] = name = _class_name(kind)
-        return name
-
-
-_class_names = _ClassNames()
-
-
-def _class_name(kind: type) -> str | None:
-    """Return the name of a class of torch; that of a private one is that of what it is derived from."""
-    if kind.__module__.partition(".")[0] != "torch":
+@functools.cache
+def _class_name(cls: type) -> str | None:
+    """Return the public name of a torch class, that of its nearest public base if it is private, else None."""
+    if cls.__module__.partition(".")[0] != "torch":
         return None
-    if kind.__name__ == "OptimizedModule":
+    if cls.__name__ == "OptimizedModule":
         return "torch.compile"
-    names = (api_name(parent) for parent in kind.__mro__)
+    names = (api_name(parent) for parent in cls.__mro__)
     return next(name for name in names if "._" not in name and "<locals>" not in name)
 
 
@@ -149,13 +138,13 @@ def _trace_modules(tracer: ApiTracer) -> None:
             tracer.module_ends(module)
 
     for handle in (register_module_forward_pre_hook(before), register_module_forward_hook(after, always_call=True)):
-        _keep_key(handle)
+        _assign_stable_key(handle)
         tracer.undo_at_end(handle.remove)
-    tracer.undo_at_end(_without_warning())
+    tracer.undo_at_end(_suppress_hook_warning())
 
 
-def _without_warning() -> Callable[[], None]:
-    """Keep torch from warning the user of hooks that are not the user's; return the undoing."""
+def _suppress_hook_warning() -> Callable[[], None]:
+    """Suppress torch's warning about global hooks, which are not the user's; return a function that undoes it."""
     message = re.compile(re.escape("Using `torch.compile(module)` when there are global hooks"))
     entry = ("ignore", message, UserWarning, None, 0)
     filters = cast("list[Any]", warnings.filters)
@@ -168,39 +157,41 @@ def _without_warning() -> Callable[[], None]:
     return undo
 
 
-def _keep_key(handle: Any) -> None:
-    """Put a hook under a key that it always has: a compiled function is compiled anew for each one it has not seen."""
-    hooks = [found() for found in (handle.hooks_dict_ref, *handle.extra_dict_ref)]
-    key = next(number for number in itertools.count(-1, -1) if number not in hooks[0])
-    for named in hooks:
-        named[key] = named.pop(handle.id)
+def _assign_stable_key(handle: Any) -> None:
+    """Register a hook under a key that is the same every time: a compiled function is recompiled for each new key."""
+    registries = [reference() for reference in (handle.hooks_dict_ref, *handle.extra_dict_ref)]
+    key = next(key for key in itertools.count(-1, -1) if key not in registries[0])
+    for registry in registries:
+        registry[key] = registry.pop(handle.id)
     handle.id = key
 
 
 def _trace_optimizers(tracer: ApiTracer) -> None:
-    """Trace optimizers by their own methods: hooks of theirs may not come or go while one of them ends a step."""
+    """Trace optimizers by their own methods: their hooks must not be added or removed while one of them ends a step."""
 
     def name(optimizer: Any) -> str:
-        return f"{_class_names[type(optimizer)] or 'torch.optim.Optimizer'}.step"
+        cls: type = type(optimizer)
+        return f"{_class_name(cls) or 'torch.optim.Optimizer'}.step"
 
-    for kind in _subclasses(torch.optim.Optimizer):
-        if isinstance(step := vars(kind).get("step"), FunctionType):
+    for cls in _subclasses(torch.optim.Optimizer):
+        if isinstance(step := vars(cls).get("step"), FunctionType):
             tracer.method(step, name)
     tracer.function(torch.optim.Optimizer.zero_grad, "torch.optim.Optimizer.zero_grad")
 
 
-def _subclasses(kind: Any) -> Iterator[type]:
-    below: type
-    for below in kind.__subclasses__():
-        yield below
-        yield from _subclasses(below)
+def _subclasses(cls: Any) -> Iterator[type]:
+    subclass: type
+    for subclass in cls.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)
 
 
-def _trace_unseen(tracer: ApiTracer) -> None:
-    """Trace the public functions that function modes do not see, as far as their modules are imported."""
-    found = [vars(sys.modules[home]).get(name) for home in UNSEEN if home in sys.modules for name in UNSEEN[home]]
-    schedulers = [kind for kind in vars(torch.optim.lr_scheduler).values() if isinstance(kind, type)]
-    found += [vars(kind)["step"] for kind in schedulers if "step" in vars(kind)]
-    for function in dict.fromkeys(found):
+def _trace_remaining(tracer: ApiTracer) -> None:
+    """Trace the public functions that function modes do not receive, of modules that are imported."""
+    modules = [(vars(sys.modules[name]), names) for name, names in NOT_IN_MODES.items() if name in sys.modules]
+    functions = [namespace.get(name) for namespace, names in modules for name in names]
+    schedulers = [cls for cls in vars(torch.optim.lr_scheduler).values() if isinstance(cls, type)]
+    functions += [vars(cls).get("step") for cls in schedulers]
+    for function in dict.fromkeys(functions):
         if isinstance(function, FunctionType):
             tracer.function(function, api_name(function))

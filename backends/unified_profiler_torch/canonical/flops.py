@@ -1,7 +1,7 @@
-"""Floating-point operations of an operator from its recorded inputs; the Kineto file does not hold them.
+"""Computes the floating-point operations of an operator from its recorded inputs; Kineto files do not contain them.
 
-What torch counts itself is counted by torch's formulas, on the operators that torch counts. Products that torch leaves
-at zero are counted by formulas of the same kind (a multiplication and an addition are two operations), each once.
+Operators that torch counts use torch's formulas. Products that torch leaves at zero use formulas of the same kind (a
+multiplication and an addition are two operations), and each product is counted once.
 """
 
 from __future__ import annotations
@@ -21,138 +21,126 @@ Shape = list[int]
 
 
 def flops_of(name: str, shapes: str | None, concrete: str | None) -> int | None:
-    """Return the floating-point operations of one call, or None where none are counted.
+    """Return the floating-point operations of one call, or None if they are not counted.
 
     Args:
         name: The operator.
-        shapes: Its input shapes, JSON.
-        concrete: Its concrete inputs, JSON; needed for convolutions.
+        shapes: Its input shapes as JSON.
+        concrete: Its concrete inputs as JSON; needed for convolutions.
     """
-    formula = _TORCHS.get(name) or _OURS.get(name)
+    formula = _TORCH_FORMULAS.get(name) or _ADDED_FORMULAS.get(name)
     if formula is None or shapes is None:
         return None
     try:
         return whole(formula(_shapes(shapes), msgspec.json.decode(concrete or "[]"))) or None
-    except (AttributeError, LookupError, TypeError, ValueError, ZeroDivisionError):  # inputs of something else
+    except (AttributeError, LookupError, TypeError, ValueError, ZeroDivisionError):  # inputs of another operator
         return None
 
 
 def _shapes(text: str) -> list[Any]:
-    """Return the shapes of tensors, None for other inputs: a text or a list would be multiplied, too."""
-    found = msgspec.json.decode(text, type=list[Any])
-    return [shape if isinstance(shape, list) and all(type(size) is int for size in shape) else None for shape in found]
+    """Return the shapes of tensors and None for other inputs: strings and lists could be multiplied, too."""
+    inputs = msgspec.json.decode(text, type=list[Any])
+    return [shape if isinstance(shape, list) and all(type(size) is int for size in shape) else None for shape in inputs]
 
 
 def counted_twice(flops: Ints, names: Ints, texts: Sequence[str], tree: Tree) -> Flags:
-    """Flag operators that torch does not count, where one around or inside them counts the same products.
+    """Flag operators counted only by the added formulas, where an enclosing or enclosed one counts the same products.
 
-    A convolution is three operators within one another; and it may be made of matrix products, which torch counts.
+    A convolution is three nested operators, and may contain matrix products, which torch counts.
 
     Args:
-        flops: Those of each event, not more than 0 for none.
-        names: The name of each event, as a number.
-        texts: The names.
-        tree: How the events nest.
+        flops: The operations of each event, 0 or less for none.
+        names: The name of each event, an index into `texts`.
+        texts: The distinct names.
+        tree: Nesting of the events.
     """
-    ours = (flops > 0) & np.array([text in _OURS for text in texts], np.bool_)[names]
-    product = (flops > 0) & np.array([text in _PRODUCTS for text in texts], np.bool_)[names]
-    made_of_others = np.zeros(len(flops), np.bool_)
+    added = (flops > 0) & np.array([text in _ADDED_FORMULAS for text in texts], np.bool_)[names]
+    product = (flops > 0) & np.array([text in _PRODUCT_FORMULAS for text in texts], np.bool_)[names]
+    has_product_inside = np.zeros(len(flops), np.bool_)
     for rows, parents in reversed(list(tree.below_roots())):
-        made_of_others[parents[product[rows] | made_of_others[rows]]] = True
-    counts = product | (ours & ~made_of_others)
-    around = tree.inherit(np.where(counts, np.arange(len(flops)), -1), outermost=True)
-    twice: Flags = ours & (around != np.arange(len(flops)))
-    return twice
+        has_product_inside[parents[product[rows] | has_product_inside[rows]]] = True
+    counted = product | (added & ~has_product_inside)
+    counted_row = tree.inherit(np.where(counted, np.arange(len(flops)), -1), outermost=True)
+    flags: Flags = added & (counted_row != np.arange(len(flops)))
+    return flags
 
 
-def _elementwise(shapes: list[Shape], _: Sequence[str]) -> int:
+def _elementwise(shapes: list[Shape], _: Sequence[Any]) -> int:
     return prod(shapes[0])
 
 
-def _product(left: Shape, right: Shape, *, shared: int) -> int:
-    return 2 * prod(left) * prod(right) // shared
+def _mm(shapes: list[Shape], _: Sequence[Any]) -> int:
+    left, right = shapes[:2]
+    return 2 * prod(left) * prod(right) // left[-1]
 
 
-def _mm(shapes: list[Shape], _: Sequence[str]) -> int:
-    return _product(shapes[0], shapes[1], shared=shapes[0][-1])
+def _addmm(shapes: list[Shape], inputs: Sequence[Any]) -> int:
+    return _mm(shapes[1:], inputs)
 
 
-def _addmm(shapes: list[Shape], _: Sequence[str]) -> int:
-    return _product(shapes[1], shapes[2], shared=shapes[1][-1])
+def _bmm(shapes: list[Shape], inputs: Sequence[Any]) -> int:
+    return _mm(shapes, inputs) // shapes[0][0]
 
 
-def _bmm(shapes: list[Shape], _: Sequence[str]) -> int:
-    return _product(shapes[0], shapes[1], shared=shapes[0][0] * shapes[0][-1])
-
-
-def _baddbmm(shapes: list[Shape], _: Sequence[str]) -> int:
-    return _product(shapes[1], shapes[2], shared=shapes[1][0] * shapes[1][-1])
-
-
-def _convolved(shapes: list[Shape], stride: str, padding: str, dilation: str) -> int:
-    """Return the operations of a convolution: every weight meets every place of the output."""
-    (batch, _, *size), (_, _, *kernel) = shapes[:2]
-    if len(size) != len(kernel):  # without a batch; the operators inside have one
-        return 0
-    steps = zip(size, kernel, *map(_numbers, (stride, padding, dilation)), strict=True)
-    out: Shape = [
-        (width + 2 * pad - spread * (window - 1) - 1) // step + 1 for width, window, step, pad, spread in steps
-    ]
-    return 2 * batch * prod(out) * prod(shapes[1])
-
-
-def _numbers(text: str) -> Shape:
-    return msgspec.json.decode(text, type=Shape)
-
-
-def _transposed(inputs: Shape, weight: Shape) -> int:
-    """Return the operations of a transposed convolution: every weight meets every place of the input."""
-    return 2 * prod(inputs) * prod(weight[1:]) if len(inputs) == len(weight) else 0
+def _baddbmm(shapes: list[Shape], inputs: Sequence[Any]) -> int:
+    return _bmm(shapes[1:], inputs)
 
 
 def _conv(shapes: list[Shape], inputs: Sequence[Any]) -> int:
-    return _convolved(shapes, *inputs[3:6])
+    """Count a convolution: every weight is multiplied once per output position."""
+    (batch, _, *size), (_, _, *kernel) = shapes[:2]
+    if len(size) != len(kernel):  # without a batch; the operators inside have one
+        return 0
+    stride, padding, dilation = (msgspec.json.decode(text, type=Shape) for text in inputs[3:6])
+    output: Shape = [
+        (width + 2 * pad - dilated * (window - 1) - 1) // step + 1
+        for width, window, step, pad, dilated in zip(size, kernel, stride, padding, dilation, strict=True)
+    ]
+    return 2 * batch * prod(output) * prod(shapes[1])
 
 
 def _conv_transpose(shapes: list[Shape], _: Sequence[Any]) -> int:
-    return _transposed(shapes[0], shapes[1])
+    """Count a transposed convolution: every weight is multiplied once per input position."""
+    images, weight = shapes[:2]
+    return 2 * prod(images) * prod(weight[1:]) if len(images) == len(weight) else 0
 
 
 def _convolution(shapes: list[Shape], inputs: Sequence[Any]) -> int:
-    return _transposed(shapes[0], shapes[1]) if inputs[6] == "True" else _convolved(shapes, *inputs[3:6])
+    return (_conv_transpose if inputs[6] == "True" else _conv)(shapes, inputs)
 
 
 def _mkldnn_convolution(shapes: list[Shape], inputs: Sequence[Any]) -> int:
     padding, stride, dilation = inputs[3:6]
-    return _convolved(shapes, stride, padding, dilation)
+    return _conv(shapes, [*inputs[:3], stride, padding, dilation])
 
 
 def _convolution_backward(shapes: list[Shape], inputs: Sequence[Any]) -> int:
-    """The gradients of the input and of the weights take as much as the convolution each; that of the bias is a sum."""
+    """Count the gradients of input and weight, each as costly as the convolution; the gradient of the bias is a sum."""
     output_gradient, images, weight = shapes[:3]
-    of_input, of_weight, _ = msgspec.json.decode(inputs[10].lower(), type=tuple[bool, bool, bool])
-    return (of_input + of_weight) * _transposed(images if inputs[7] == "True" else output_gradient, weight)
+    for_input, for_weight, _ = msgspec.json.decode(inputs[10].lower(), type=tuple[bool, bool, bool])
+    each = _conv_transpose([images if inputs[7] == "True" else output_gradient, weight], inputs)
+    return (for_input + for_weight) * each
 
 
 def _attention(shapes: list[Shape], _: Sequence[Any]) -> int:
-    return _scores(shapes[0], shapes[1]) * (shapes[0][3] + shapes[2][3])
+    return _score_flops(shapes[0], shapes[1]) * (shapes[0][3] + shapes[2][3])
 
 
 def _attention_backward(shapes: list[Shape], _: Sequence[Any]) -> int:
-    """Scores are computed again; they and the result have the gradients of two factors each."""
+    """Count the recomputed scores, and the gradients of the two factors of the scores and of the result."""
     _, query, key, value = shapes[:4]
-    return _scores(query, key) * (3 * query[3] + 2 * value[3])
+    return _score_flops(query, key) * (3 * query[3] + 2 * value[3])
 
 
-def _scores(query: Shape, key: Shape) -> int:
-    """Return twice the number of scores; those that a mask leaves out count as well."""
-    batch, heads, words, _ = query
-    return 2 * batch * heads * words * key[2]
+def _score_flops(query: Shape, key: Shape) -> int:
+    """Return twice the number of scores, including those that a mask excludes."""
+    batch, heads, tokens, _ = query
+    return 2 * batch * heads * tokens * key[2]
 
 
 def _rnn_layer(shapes: list[Shape], _: Sequence[Any]) -> int:
-    moments, inputs, state = shapes[0][:-1], shapes[1], shapes[2]
-    return 2 * prod(moments) * (prod(inputs) + prod(state))
+    sequence, input_weight, state_weight = shapes[:3]
+    return 2 * prod(sequence[:-1]) * (prod(input_weight) + prod(state_weight))
 
 
 def _rnn_layer_backward(shapes: list[Shape], inputs: Sequence[Any]) -> int:
@@ -163,15 +151,15 @@ _ATTENTION = [
     f"aten::_scaled_dot_product_{kernel}"
     for kernel in ("flash_attention_for_cpu", "flash_attention", "efficient_attention", "cudnn_attention")
 ]
-_PRODUCTS = {
+_PRODUCT_FORMULAS = {
     "aten::conv2d": _conv,
     "aten::mm": _mm,
     "aten::addmm": _addmm,
     "aten::bmm": _bmm,
     "aten::baddbmm": _baddbmm,
 }
-_TORCHS = {**_PRODUCTS, "aten::mul": _elementwise, "aten::add": _elementwise}
-_OURS = {
+_TORCH_FORMULAS = {**_PRODUCT_FORMULAS, "aten::mul": _elementwise, "aten::add": _elementwise}
+_ADDED_FORMULAS = {
     "aten::conv1d": _conv,
     "aten::conv3d": _conv,
     **dict.fromkeys([f"aten::conv_transpose{dimensions}d" for dimensions in (1, 2, 3)], _conv_transpose),

@@ -1,6 +1,6 @@
-"""What Kineto's categories mean in the event schema: layer, kind and device.
+"""Maps Kineto's categories to layer, kind and device of the event schema.
 
-Names refine them: collectives, steps, modules, compilation and torch's own annotations are told by their names.
+Collectives, steps, modules, compilation and torch's own annotations are recognized by their names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from unified_profiler_torch.canonical.table import LAYER
 
 
 class NameClass(IntEnum):
-    """What the name of an event tells beyond its category."""
+    """Class of an event by its name, which refines its category."""
 
     PLAIN = 0
     COLLECTIVE = 1
@@ -29,7 +29,7 @@ class NameClass(IntEnum):
 
 
 @dataclass(frozen=True)
-class Meaning:
+class EventClass:
     """Layer and kind of an event, and whether it ran on an accelerator."""
 
     layer: Layer
@@ -37,39 +37,30 @@ class Meaning:
     on_device: bool = False
 
 
-_RUNTIME = Meaning(Layer.RUNTIME, Kind.RUNTIME)
-_OP = Meaning(Layer.FRAMEWORK, Kind.OP)
-_COMPILE = Meaning(Layer.FRAMEWORK, Kind.COMPILE)
-_REGION = Meaning(Layer.APPLICATION, Kind.REGION)
-_ON_DEVICE = Meaning(Layer.RUNTIME, Kind.RUNTIME, on_device=True)
-_COPY = Meaning(Layer.RUNTIME, Kind.COPY, on_device=True)
+_RUNTIME = EventClass(Layer.RUNTIME, Kind.RUNTIME)
+_OP = EventClass(Layer.FRAMEWORK, Kind.OP)
+_REGION = EventClass(Layer.APPLICATION, Kind.REGION)
 
-_BY_CATEGORY: dict[str, Meaning] = {
-    "": _RUNTIME,
-    "cpu_op": _OP,
-    "operator": _OP,
+_BY_CATEGORY: dict[str, EventClass] = {
+    **dict.fromkeys(("", "overhead", "python_function", "cpu_instant_event", "runtime", "glow_runtime"), _RUNTIME),
+    **dict.fromkeys(("cuda_runtime", "xpu_runtime", "mtia_runtime", "privateuse1_runtime"), _RUNTIME),
+    **dict.fromkeys(("cuda_driver", "xpu_driver", "privateuse1_driver"), _RUNTIME),
+    **dict.fromkeys(("cpu_op", "operator"), _OP),
+    **dict.fromkeys(("kernel", "hpu_op"), EventClass(Layer.RUNTIME, Kind.KERNEL, on_device=True)),
+    # a memset computes nothing; its name distinguishes it from a copy
+    **dict.fromkeys(
+        ("gpu_memcpy", "gpu_memset", "memcpy", "memset"), EventClass(Layer.RUNTIME, Kind.COPY, on_device=True)
+    ),
+    **dict.fromkeys(("cuda_sync", "mtia_ccp_events"), EventClass(Layer.RUNTIME, Kind.RUNTIME, on_device=True)),
     "user_annotation": _REGION,
-    "python_function": _RUNTIME,
-    "cpu_instant_event": _RUNTIME,
-    "cuda_runtime": _RUNTIME,
-    "cuda_driver": _RUNTIME,
-    "runtime": _RUNTIME,
-    "xpu_runtime": _RUNTIME,
-    "xpu_driver": _RUNTIME,
-    "mtia_runtime": _RUNTIME,
-    "glow_runtime": _RUNTIME,
-    "privateuse1_runtime": _RUNTIME,
-    "privateuse1_driver": _RUNTIME,
-    "overhead": _RUNTIME,
-    "kernel": Meaning(Layer.RUNTIME, Kind.KERNEL, on_device=True),
-    "gpu_memcpy": _COPY,
-    "gpu_memset": _COPY,  # it fills memory and computes nothing; its name tells it from a copy
-    "memcpy": _COPY,
-    "memset": _COPY,
-    "gpu_user_annotation": Meaning(Layer.APPLICATION, Kind.REGION, on_device=True),
-    "cuda_sync": _ON_DEVICE,
-    "mtia_ccp_events": _ON_DEVICE,
-    "hpu_op": Meaning(Layer.RUNTIME, Kind.KERNEL, on_device=True),
+    "gpu_user_annotation": EventClass(Layer.APPLICATION, Kind.REGION, on_device=True),
+}
+
+_ANNOTATIONS = {
+    NameClass.STEP: EventClass(Layer.APPLICATION, Kind.STEP),
+    NameClass.LAYER: EventClass(Layer.FRAMEWORK, Kind.MODULE),
+    NameClass.TORCH_ANNOTATION: EventClass(Layer.FRAMEWORK, Kind.REGION),
+    NameClass.COMPILED_GRAPH: _OP,
 }
 
 _ACCELERATORS = {"xpu_runtime": "xpu", "mtia_runtime": "mtia", "hpu_op": "hpu", "privateuse1_runtime": "privateuse1"}
@@ -96,26 +87,36 @@ _TORCH_ANNOTATION = re.compile(
     r"Optimizer\.(step|zero_grad)#|Torch-Compiled Region|TorchDynamo|enumerate\(DataLoader\)#"
     r"|torch\.utils\.checkpoint\.recompute$|DistributedDataParallel\.|FullyShardedDataParallel\.|FSDP::"
 )
-_COMPILED_GRAPH = re.compile(r"## Call CompiledFxGraph")
 _COMPILE_PHASE = re.compile(r"(?P<phase>.+) \(dynamo_timed\)$")
-_COMPILES = frozenset({"dynamo", "entire_frame_compile", "entire_backward_compile", "compiled_autograd"})
+_ENCLOSING_PHASES = frozenset({"dynamo", "entire_frame_compile", "entire_backward_compile", "compiled_autograd"})
 """Phases of torch.compile that enclose phases of other names."""
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
 
+_NAME_PATTERNS = {
+    NameClass.MEMORY: re.compile(r"\[memory\]\Z"),
+    NameClass.STEP: _STEP,
+    NameClass.LAYER: re.compile(re.escape(LAYER)),
+    NameClass.MODULE: re.compile(r"nn\.Module: "),
+    NameClass.COLLECTIVE: _COLLECTIVE,
+    NameClass.COMPILED_GRAPH: re.compile(r"## Call CompiledFxGraph"),
+    NameClass.TORCH_ANNOTATION: _TORCH_ANNOTATION,
+}
+"""The first pattern that matches decides."""
+
 
 def is_known(category: str) -> bool:
-    """Say whether this category has a meaning here."""
+    """Return whether the event schema has a class for this category."""
     return category in _BY_CATEGORY
 
 
 def compile_phases(names: Iterable[str]) -> frozenset[str]:
     """Return the phases of torch.compile among names: most are recorded twice, with and without `(dynamo_timed)`."""
-    found = [match for match in map(_COMPILE_PHASE.match, names) if match]
-    return _COMPILES.union(*((match.group(), match["phase"]) for match in found))
+    matches = filter(None, map(_COMPILE_PHASE.match, names))
+    return _ENCLOSING_PHASES.union(*((match.group(), match["phase"]) for match in matches))
 
 
 def classify_name(name: str, phases: frozenset[str] = frozenset()) -> NameClass:
-    """Say what a name tells beyond its category.
+    """Return the class of a name.
 
     Args:
         name: The name.
@@ -123,54 +124,36 @@ def classify_name(name: str, phases: frozenset[str] = frozenset()) -> NameClass:
     """
     if name in phases:
         return NameClass.COMPILE
-    if name == "[memory]":
-        return NameClass.MEMORY
-    if _STEP.match(name):
-        return NameClass.STEP
-    if name.startswith(LAYER):
-        return NameClass.LAYER
-    if name.startswith("nn.Module: "):
-        return NameClass.MODULE
-    if _COLLECTIVE.match(name):
-        return NameClass.COLLECTIVE
-    if _COMPILED_GRAPH.match(name):
-        return NameClass.COMPILED_GRAPH
-    return NameClass.TORCH_ANNOTATION if _TORCH_ANNOTATION.match(name) else NameClass.PLAIN
+    return next((name_class for name_class, pattern in _NAME_PATTERNS.items() if pattern.match(name)), NameClass.PLAIN)
 
 
-def meaning(phase: str, category: str, name_class: NameClass) -> Meaning:
-    """Return what an event of that category is; unknown ones are runtime events.
+def classify_event(phase: str, category: str, name_class: NameClass) -> EventClass:
+    """Return the class of an event; one of an unknown category is a runtime event.
 
-    Annotations are regions: those of the user of the application layer, torch's own (optimizer steps, data loader) of
-    the framework layer. A compiled graph is an operator, since it does the work of many.
+    Annotations are regions: the user's in the application layer, torch's own (optimizer steps, data loader) in the
+    framework layer. A compiled graph is an operator, since it does the work of many.
     """
-    plain = _BY_CATEGORY.get(category, _RUNTIME)
+    by_category = _BY_CATEGORY.get(category, _RUNTIME)
     if name_class is NameClass.MEMORY and phase == "i":
-        return Meaning(Layer.RUNTIME, Kind.MEMORY)
-    if name_class is NameClass.COLLECTIVE and (plain.kind in {Kind.OP, Kind.KERNEL} or plain == _REGION):
-        layer = plain.layer if plain.on_device else Layer.FRAMEWORK
-        return Meaning(layer, Kind.COLLECTIVE, on_device=plain.on_device)
-    if plain == _REGION and name_class is NameClass.STEP:
-        return Meaning(Layer.APPLICATION, Kind.STEP)
-    if plain == _REGION and name_class is NameClass.LAYER:
-        return Meaning(Layer.FRAMEWORK, Kind.MODULE)
-    if plain == _REGION and name_class is NameClass.TORCH_ANNOTATION:
-        return Meaning(Layer.FRAMEWORK, Kind.REGION)
-    if plain == _REGION and name_class is NameClass.COMPILED_GRAPH:
-        return _OP
-    if plain == _OP and name_class is NameClass.COMPILE:
-        return _COMPILE
+        return EventClass(Layer.RUNTIME, Kind.MEMORY)
+    if name_class is NameClass.COLLECTIVE and (by_category.kind in {Kind.OP, Kind.KERNEL} or by_category == _REGION):
+        layer = by_category.layer if by_category.on_device else Layer.FRAMEWORK
+        return EventClass(layer, Kind.COLLECTIVE, on_device=by_category.on_device)
+    if by_category == _REGION:
+        return _ANNOTATIONS.get(name_class, _REGION)
+    if by_category == _OP and name_class is NameClass.COMPILE:
+        return EventClass(Layer.FRAMEWORK, Kind.COMPILE)
     if category == "python_function" and name_class is NameClass.MODULE:
-        return Meaning(Layer.APPLICATION, Kind.MODULE)
-    return plain
+        return EventClass(Layer.APPLICATION, Kind.MODULE)
+    return by_category
 
 
 def step_number(name: str) -> int | None:
     """Return the number in `ProfilerStep#N`, or None for any other name."""
-    found = _STEP.match(name)
-    return int(found.group(1)) if found else None
+    match = _STEP.match(name)
+    return int(match.group(1)) if match else None
 
 
 def accelerator(categories: set[str]) -> str:
-    """Return torch's name of the kind of device, told from the categories of a trace; ROCm calls itself cuda, too."""
+    """Return torch's name of the accelerator that recorded these categories; ROCm, too, is called cuda."""
     return next((name for category, name in _ACCELERATORS.items() if category in categories), "cuda")

@@ -1,6 +1,6 @@
-"""Reading Kineto's JSON: bytes in, the document's header and blocks of decoded events out.
+"""Reads Kineto's JSON files: splits the header from blocks of events and repairs invalid JSON that Kineto writes.
 
-Knows the layout of the file and how Kineto breaks it; knows nothing of the event schema.
+The event schema is not used here.
 """
 
 from __future__ import annotations
@@ -18,22 +18,24 @@ from unified_profiler.model.foreign import opening_of, read_bytes
 
 Header = dict[str, Any]
 
-_BLOCK = 1 << 20  # bytes decoded at once: what comes of them still fits into the cache of a processor
+_BLOCK = 1 << 20
+"""Bytes decoded at once; the result still fits into a processor's cache."""
 _OPENING = re.compile(rb'"traceEvents"\s*:\s*\[')
 _SEPARATOR = b"\n  },\n  {"
 _CLOSING = b"\n  }\n  ]"
-_SNIFF = 1 << 16
-_MARKS = (b'"schemaVersion"', b'"deviceProperties"', b'"baseTimeNanoseconds"', b'"External id"', b'"PyTorch Profiler')
+_SNIFF_BYTES = 1 << 16
+_KEYS = (b'"schemaVersion"', b'"deviceProperties"', b'"baseTimeNanoseconds"', b'"External id"', b'"PyTorch Profiler')
 _NAME_LINE = re.compile(
     rb'("name": ")((?:(?!"name": ").)*)(",\n    "pid": |", "(?:pid": (?:-?\d+|"[^"\n]*"), "tid": |ph": "[iM]"))'
 )
-"""A name ends before the next one: otherwise a long line of many names would be looked through once for each."""
+"""A name must not contain the next one: otherwise a long line with many names would be scanned once per name."""
+_SECTIONS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _BAD_TEXT = (msgspec.DecodeError, UnicodeDecodeError)
 _NOT_A_NUMBER = re.compile(rb"(\": )(-?(?:inf|nan|NaN|Infinity))(?=[\s,}])")
 
 
 class Event(msgspec.Struct, gc=False):
-    """One entry of `traceEvents`; its args stay as they are in the file."""
+    """One entry of `traceEvents`, with undecoded args."""
 
     ph: str = ""
     cat: str = ""
@@ -48,25 +50,25 @@ class Event(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True)
 class Document:
-    """A Kineto file: everything but the events, and the events' text."""
+    """A Kineto file: the decoded header and the undecoded events."""
 
     path: Path
     header: Header
     blocks: tuple[bytes | memoryview, ...]
-    """Pieces of the event array, without brackets and without the commas between the pieces."""
+    """Parts of the event array, without brackets and without the commas between the parts."""
 
 
 def looks_like_kineto(path: Path) -> bool:
-    """Say from the first bytes whether this is a Kineto trace, plain or gzip."""
-    head = opening_of(path, _SNIFF)
-    return head.lstrip()[:1] in {b"{", b"["} and any(mark in head for mark in _MARKS)
+    """Return whether the first bytes are those of a Kineto trace, plain or gzip."""
+    head = opening_of(path, _SNIFF_BYTES)
+    return head.lstrip()[:1] in {b"{", b"["} and any(key in head for key in _KEYS)
 
 
 def open_document(path: Path) -> Document:
     """Read a Kineto file and find its events.
 
     Raises:
-        TraceFormatError: It cannot be read, is empty, truncated or no Kineto trace.
+        TraceFormatError: It cannot be read, is empty or truncated, or is not a Kineto trace.
     """
     data = read_bytes(path)
     if not data or data.isspace():
@@ -76,35 +78,36 @@ def open_document(path: Path) -> Document:
 
 
 def decode_block(block: bytes, decoder: msgspec.json.Decoder[Any], path: Path) -> Any:
-    """Decode a list of events, repairing what Kineto did not write as JSON.
+    """Decode a list of events, repairing invalid JSON.
 
     Raises:
-        TraceFormatError: It is no JSON, even so.
-        msgspec.ValidationError: It is JSON of another shape than the decoder's.
+        TraceFormatError: It is not valid JSON even after repair.
+        msgspec.ValidationError: It is JSON of another type than the decoder's.
     """
     try:
-        return decoder.decode(block)
+        return _decode(block, decoder)
     except msgspec.ValidationError:
         raise
     except _BAD_TEXT as error:
-        repaired = repair(block)
-        if repaired == block:
-            raise _broken(path, block, error) from error
+        raise _invalid_json(path, repair(block), error) from error
+
+
+def _decode(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     try:
-        return decoder.decode(repaired)
+        return decoder.decode(data)
     except msgspec.ValidationError:
         raise
-    except _BAD_TEXT as error:
-        raise _broken(path, repaired, error) from error
+    except _BAD_TEXT:
+        return decoder.decode(repair(data))
 
 
-def repair(text: bytes) -> bytes:
-    """Escape what Kineto leaves unescaped in names, quotes above all, and quote the numbers that JSON has not."""
-    return _NOT_A_NUMBER.sub(rb'\1"\2"', _NAME_LINE.sub(_escape, text))
+def repair(data: bytes) -> bytes:
+    """Escape the names, where Kineto leaves mainly quotes unescaped, and quote numbers that JSON does not allow."""
+    return _NOT_A_NUMBER.sub(rb'\1"\2"', _NAME_LINE.sub(_escape, data))
 
 
-def _escape(found: re.Match[bytes]) -> bytes:
-    before, name, after = found.groups()
+def _escape(match: re.Match[bytes]) -> bytes:
+    before, name, after = match.groups()
     try:
         msgspec.json.decode(b'"' + name + b'"')
     except _BAD_TEXT:
@@ -113,7 +116,7 @@ def _escape(found: re.Match[bytes]) -> bytes:
 
 
 def _split(path: Path, data: bytes) -> Document | None:
-    """Cut the file in Kineto's own layout, or return None where it has another one."""
+    """Split a file in Kineto's own layout; return None for any other layout."""
     opening, end = _OPENING.search(data, 0, 1 << 24), data.rfind(_CLOSING)
     if opening is None or end < opening.end():
         return None
@@ -123,27 +126,27 @@ def _split(path: Path, data: bytes) -> Document | None:
     except _BAD_TEXT:
         return None
     header.pop("traceEvents")
-    return Document(path, header, tuple(_pieces(data, opening.end(), end)))
+    return Document(path, header, tuple(_blocks(data, opening.end(), end)))
 
 
-def _pieces(data: bytes, start: int, end: int) -> Iterator[memoryview]:
+def _blocks(data: bytes, start: int, end: int) -> Iterator[memoryview]:
     view = memoryview(data)
     while start < end:
-        cut = data.find(_SEPARATOR, start + _BLOCK, end)
-        stop = end if cut < 0 else cut + len(b"\n  }")
+        separator = data.find(_SEPARATOR, start + _BLOCK, end)
+        stop = end if separator < 0 else separator + len(b"\n  }")
         yield view[start:stop]
         start = stop + len(b",")
 
 
 def _parse(path: Path, data: bytes) -> Document:
-    """Find the events in a file of any layout: object form or bare array."""
+    """Find the events in a file of any layout: an object or a bare array."""
     try:
         document = _sections(data)
     except _BAD_TEXT as error:
-        raise _broken(path, data, error) from error
+        raise _invalid_json(path, data, error) from error
     events = document.pop("traceEvents", None)
     if events is None or bytes(events)[:1] != b"[":
-        msg = f"{path} is JSON, but no Kineto trace: it has no list `traceEvents`. Its keys: {sorted(document)[:10]}."
+        msg = f"{path} is JSON but not a Kineto trace: it has no list `traceEvents`. Its keys: {sorted(document)[:10]}."
         raise TraceFormatError(msg)
     header = {key: msgspec.json.decode(value) for key, value in document.items()}
     inner = bytes(events)[1:-1]
@@ -154,21 +157,15 @@ def _sections(data: bytes) -> dict[str, msgspec.Raw]:
     if data.lstrip()[:1] == b"[":
         return {"traceEvents": msgspec.json.decode(data, type=msgspec.Raw)}
     try:
-        return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        sections: dict[str, msgspec.Raw] = _decode(data, _SECTIONS)
     except msgspec.ValidationError:
         return {}
-    except _BAD_TEXT:
-        repaired = repair(data)
-        if repaired == data:
-            raise
-        return msgspec.json.decode(repaired, type=dict[str, msgspec.Raw])
+    return sections
 
 
-def _broken(path: Path, text: bytes, error: Exception) -> TraceFormatError:
-    where = re.search(r"byte (\d+)", str(error))
-    place = int(where.group(1)) if where else len(text)
-    excerpt = text[max(0, place - 60) : place + 20].decode("utf-8", "replace")
-    reason = "ends too early: it is truncated" if "truncated" in str(error) else f"is no valid JSON: {error}"
-    return TraceFormatError(
-        f"{path} {reason}. Expected a Kineto trace; the trouble is near {excerpt!r}. Record it again."
-    )
+def _invalid_json(path: Path, data: bytes, error: Exception) -> TraceFormatError:
+    match = re.search(r"byte (\d+)", str(error))
+    offset = int(match.group(1)) if match else len(data)
+    excerpt = data[max(0, offset - 60) : offset + 20].decode("utf-8", "replace")
+    reason = "is truncated" if "truncated" in str(error) else f"is not valid JSON: {error}"
+    return TraceFormatError(f"{path} {reason}. Expected a Kineto trace; the error is at {excerpt!r}. Record it again.")

@@ -1,4 +1,4 @@
-"""Processes, threads and streams: Kineto's pid and tid, numbers or words, as the numbers of the event schema."""
+"""Converts Kineto's process and thread identifiers, integers or strings, to the integers of the event schema."""
 
 from __future__ import annotations
 
@@ -12,56 +12,56 @@ import numpy as np
 from unified_profiler.model.foreign_values import LARGEST, whole
 from unified_profiler.model.nesting import FIRST_LANE, Ints
 from unified_profiler.model.tree import Flags
-from unified_profiler_torch.read.rows import Label, Place
+from unified_profiler_torch.read.events import EventGroup, MetadataEvent
 
 _LARGEST = LARGEST >> 1
-"""A larger number is no thread of an operating system, and is treated as a word: the lane beside it has one, too."""
+"""A larger number is not a thread id of an operating system and is treated as a string; `FRAME_LANE` must still fit."""
 
 
-def lane_numbers(places: Sequence[Place]) -> tuple[Ints, Ints]:
-    """Return process and thread number of each place; words get the main process and a lane of their own."""
-    lanes = [(place.pid, place.tid) for place in places]
-    processes = Counter(pid for pid, _ in lanes if isinstance(pid, int) and 0 < pid <= _LARGEST)
+def lane_numbers(groups: Sequence[EventGroup]) -> tuple[Ints, Ints]:
+    """Return the process and thread number of each group.
+
+    A process without a number gets that of the main process; a thread without a number gets a lane of its own.
+    """
+    processes = Counter(group.pid for group in groups if isinstance(group.pid, int) and 0 < group.pid <= _LARGEST)
     main = processes.most_common(1)[0][0] if processes else 0
-    pids = np.array([main if (number := _number(pid)) is None else number for pid, _ in lanes], np.int64)
-    tids = [_number(tid) for _, tid in lanes]
-    words = {lane: FIRST_LANE + i for i, (lane, tid) in enumerate(zip(lanes, tids, strict=True)) if tid is None}
-    return pids, np.array(
-        [words[lane] if tid is None else tid for lane, tid in zip(lanes, tids, strict=True)], np.int64
-    )
+    pids = [main if (number := _number(group.pid)) is None else number for group in groups]
+    tids = [_number(group.tid) for group in groups]
+    lanes = {group[2:]: FIRST_LANE + i for i, group in enumerate(groups) if tids[i] is None}
+    numbered = [lanes[group[2:]] if tid is None else tid for group, tid in zip(groups, tids, strict=True)]
+    return np.array(pids, np.int64), np.array(numbered, np.int64)
 
 
-def thread_names(places: Sequence[Place], labels: Iterable[Label]) -> list[str | None]:
-    """Return the name of each place's lane, where the trace gives one."""
-    lanes = [(place.pid, place.tid) for place in places]
-    named = {label.lane: label.args.get("name") for label in labels if label.what == "thread_name"}
-    return [named.get(lane) or (lane[1] if isinstance(lane[1], str) and lane[1] else None) for lane in lanes]
+def thread_names(groups: Sequence[EventGroup], metadata: Iterable[MetadataEvent]) -> list[str | None]:
+    """Return the name of each group's thread, None where the trace has none."""
+    names = {(event.pid, event.tid): event.args.get("name") for event in metadata if event.name == "thread_name"}
+    return [names.get((pid, tid)) or (tid if isinstance(tid, str) and tid else None) for _, _, pid, tid in groups]
 
 
-def process_names(labels: Iterable[Label]) -> dict[str, dict[str, Any]]:
-    """Return what the trace says about each process or device: name and labels."""
-    found: dict[str, dict[str, Any]] = {}
-    for label in labels:
-        if label.what in {"process_name", "process_labels"}:
-            found.setdefault(str(label.lane[0]), {}).update(label.args)
-    return found
+def process_names(metadata: Iterable[MetadataEvent]) -> dict[str, dict[str, Any]]:
+    """Return the name and labels that the trace has for each process or device."""
+    processes: dict[str, dict[str, Any]] = {}
+    for event in metadata:
+        if event.name in {"process_name", "process_labels"}:
+            processes.setdefault(str(event.pid), {}).update(event.args)
+    return processes
 
 
 def begun_within(spans: Flags, start: Ints, end: Ints, tid: Ints) -> Flags:
-    """Say which events begin while one of the spans runs on their thread, also those that overlap it partly."""
-    found = np.zeros(len(start), np.bool_)
+    """Flag events that begin while one of the spans runs on their thread, including those that overlap it partly."""
+    flags = np.zeros(len(start), np.bool_)
     for thread in np.unique(tid[spans]):
-        here = np.flatnonzero(tid == thread)
-        around = here[spans[here]]
-        around = around[np.argsort(start[around], kind="stable")]
-        until = np.maximum.accumulate(end[around])
-        last = np.searchsorted(start[around], start[here], side="right") - 1
-        found[here] = (last >= 0) & (start[here] < until[np.maximum(last, 0)])
-    return found
+        rows = np.flatnonzero(tid == thread)
+        span_rows = rows[spans[rows]]
+        span_rows = span_rows[np.argsort(start[span_rows], kind="stable")]
+        latest_end = np.maximum.accumulate(end[span_rows])
+        last = np.searchsorted(start[span_rows], start[rows], side="right") - 1
+        flags[rows] = (last >= 0) & (start[rows] < latest_end[np.maximum(last, 0)])
+    return flags
 
 
 def _number(value: int | str) -> int | None:
     if isinstance(value, int):
         return whole(value, largest=_LARGEST)
-    found = re.search(r"(?<!\d)\d{1,18}$", value)  # "stream 7" of older traces
-    return int(found.group()) if found else None
+    match = re.search(r"(?<!\d)\d{1,18}$", value)  # "stream 7" of older traces
+    return int(match.group()) if match else None

@@ -1,7 +1,7 @@
-"""What torch's caching allocators hold on each device, asked of the functions beneath `torch.cuda.memory_allocated`.
+"""Reads the bytes that torch's caching allocators have given out on each device.
 
-Those of Python are public API, whose calls may be being traced; and they flatten all statistics to give one. torch
-does not tell what it holds in the memory of the host.
+Calls the native functions beneath `torch.cuda.memory_allocated`: the Python functions are public API, whose calls may
+be traced, and flatten all statistics to return one. torch does not report its host memory.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-_DEVICES = ("cuda", "xpu", "npu")
-"""Kinds of devices; of each, a module of torch and functions `_<kind>_memoryStats` and `_<kind>_getDeviceCount`."""
+_DEVICE_TYPES = ("cuda", "xpu", "npu")
+"""Device types; each has a torch module and functions `_<type>_memoryStats` and `_<type>_getDeviceCount`."""
 
 
 def allocated_bytes() -> dict[str, int]:
-    """Return the bytes in tensors by device, of devices that held any at some time."""
-    return {device: amount for kind in _DEVICES for device, amount in _of_kind(kind)}
+    """Return the bytes in tensors by device, for devices that have held any."""
+    return {device: size for device_type in _DEVICE_TYPES for device, size in _allocated_on(device_type)}
 
 
-def _of_kind(kind: str) -> Iterator[tuple[str, int]]:
+def _allocated_on(device_type: str) -> Iterator[tuple[str, int]]:
     torch = sys.modules["torch"]
-    if not getattr(getattr(torch, kind, None), "_initialized", False):
-        return  # asking would initialize it
-    functions: Any = sys.modules["torch_npu"]._C if kind == "npu" else torch._C
-    statistics = getattr(functions, f"_{kind}_memoryStats")
-    for number in range(getattr(functions, f"_{kind}_getDeviceCount")()):
-        of_tensors = statistics(number).get("allocated_bytes", {}).get("all", {})
-        if of_tensors.get("allocated") or of_tensors.get("current"):
-            yield f"{kind}:{number}", of_tensors["current"]
+    if not getattr(getattr(torch, device_type, None), "_initialized", False):
+        return  # the calls below would initialize it
+    functions: Any = sys.modules["torch_npu"]._C if device_type == "npu" else torch._C
+    statistics = getattr(functions, f"_{device_type}_memoryStats")
+    for number in range(getattr(functions, f"_{device_type}_getDeviceCount")()):
+        tensor_bytes = statistics(number).get("allocated_bytes", {}).get("all", {})
+        if tensor_bytes.get("allocated") or tensor_bytes.get("current"):
+            yield f"{device_type}:{number}", tensor_bytes["current"]

@@ -1,7 +1,7 @@
-"""Annotations that are put into the native trace while a recording runs, for what operators do not tell.
+"""Adds annotations to the native trace while a recording runs.
 
-They are around the recomputation of checkpointed functions and, in Keras with the torch backend, around layers and
-updates. An update is annotated as torch annotates that of its own optimizers.
+They mark the recomputation of checkpointed functions and, in Keras with the torch backend, layers and updates. An
+update is annotated as torch annotates its own optimizers.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from unified_profiler_torch.canonical.table import LAYER, RECOMPUTATION, lookup
 
 
 def annotate() -> list[Undo]:
-    """Begin to annotate; return the undoings."""
+    """Start annotating; return functions that stop it."""
     return [*_annotate_recomputation(), *_annotate_keras()]
 
 
 def _annotate_recomputation() -> list[Undo]:
-    """Annotate what the backward pass of a checkpoint computes again; reentrant ones have a node that tells it."""
+    """Annotate the recomputation of checkpoints; reentrant checkpoints have an autograd node that marks it."""
     hook = getattr(torch.utils.checkpoint, "_recomputation_hook", None)
     if hook is None:
         return []
@@ -43,14 +43,14 @@ def _annotate_recomputation() -> list[Undo]:
 
 
 def _annotate_keras() -> list[Undo]:
-    """Annotate layers and updates, if Keras runs on torch in this process."""
+    """Annotate Keras layers and updates if Keras runs on torch in this process."""
     layers = sys.modules.get("keras.src.backend.torch.layer")
     optimizers = sys.modules.get("keras.src.optimizers.base_optimizer")
     if layers is None or optimizers is None:
         return []
     return [
         _annotate(layers.TorchLayer, "forward", _layer_name),
-        _annotate(optimizers.BaseOptimizer, "apply", lambda kind: f"Optimizer.step#{kind.__name__}.step"),
+        _annotate(optimizers.BaseOptimizer, "apply", lambda cls: f"Optimizer.step#{cls.__name__}.step"),
     ]
 
 
@@ -69,7 +69,7 @@ def _annotate(owner: type, method: str, name_of: Callable[[type], str | None]) -
 
 
 @functools.lru_cache(maxsize=1 << 10)
-def _layer_name(kind: type) -> str | None:
-    """Return the annotation of a layer that is an operator, or derived from one; None for any other."""
-    names = (f"{LAYER}{base.__name__}" for base in kind.__mro__ if base.__module__.startswith("keras."))
+def _layer_name(cls: type) -> str | None:
+    """Return the annotation of a layer whose class, or a base of it, is an operator in the table, else None."""
+    names = (f"{LAYER}{base.__name__}" for base in cls.__mro__ if base.__module__.startswith("keras."))
     return next((name for name in names if lookup().layer(name)), None)

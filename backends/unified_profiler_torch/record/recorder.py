@@ -1,7 +1,7 @@
-"""TorchRecorder: drives torch.profiler through one cycle and leaves a Kineto trace.
+"""Records one cycle with torch.profiler and writes a Kineto trace.
 
-torch allows one profiler at a time in a process; one that is already active is somebody else's and is not touched, and
-one that begins while this one records takes its place (see `native`).
+torch allows one profiler at a time in a process. A profiler that is already active is not touched; one that starts
+while this one records displaces it (see `session`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from unified_profiler.spi import NativeCapture, RecordOptions
 from unified_profiler.spi.patching import Undo
 from unified_profiler.spi.recorder_states import RecorderState, native_errors
 from unified_profiler_torch.record.annotations import annotate
-from unified_profiler_torch.record.session import NativeSession, end_left_behind
+from unified_profiler_torch.record.session import NativeSession, end_deferred_sessions
 from unified_profiler_torch.record.session_state import refuse_within_backward
 
 _PROFILER = "torch.profiler"
@@ -30,16 +30,17 @@ TRACE_NAME = "torch.pt.trace.json"
 class TorchRecorder:
     """Records one cycle with torch.profiler.
 
-    Kineto announces start and stop in two lines on stderr. They are left alone: the only setting that silences them
-    (KINETO_LOG_LEVEL) is read once per process and would silence Kineto's errors, too.
+    Kineto prints a line on stderr at start and at stop. They are kept: the only setting that suppresses them
+    (KINETO_LOG_LEVEL) is read once per process and would suppress Kineto's errors, too.
     """
 
     def __init__(self, options: RecordOptions, workdir: Path) -> None:
-        """Make the recorder of one cycle.
+        """Create the recorder of one cycle.
 
         Args:
-            options: What to record. `native_options` are arguments of `torch.profiler.profile` and win over the rest.
-            workdir: Where the trace is written.
+            options: The recording options; `native_options` are arguments of `torch.profiler.profile` and override
+                the others.
+            workdir: Directory of the trace.
         """
         self._options = options
         self._workdir = workdir
@@ -52,32 +53,32 @@ class TorchRecorder:
         """Prepare the native profiler.
 
         Raises:
-            BackendBusyError: A torch profiler is active already, or warming up.
+            BackendBusyError: A torch profiler is already active or warming up.
             NativeProfilerError: torch refused.
         """
         self._state.expect(RecorderState.NEW, "arm")
-        refuse_within_backward("begin to record")
+        refuse_within_backward("start recording")
         with native_errors(_PROFILER, "prepare"):
             self._session.prepare()
         self._state = RecorderState.ARMED
 
     def start(self) -> None:
-        """Begin to record.
+        """Start recording.
 
         Raises:
             BackendBusyError: Another torch profiler was started after this one was armed.
             NativeProfilerError: torch refused.
         """
         self._state.expect(RecorderState.ARMED, "start")
-        refuse_within_backward("begin to record")
+        refuse_within_backward("start recording")
         with native_errors(_PROFILER, "start"):
             self._session.start()
             self._annotations = annotate()
         self._state = RecorderState.RECORDING
 
     def mark_step(self, step: int) -> None:
-        """Annotate the step in the native trace, if that is kept: other tools look for it."""
-        end_left_behind()
+        """Annotate the step in the native trace, if the trace is kept: other tools read the annotation."""
+        end_deferred_sessions()
         if self._state is not RecorderState.RECORDING or not self._options.keep_native:
             return
         self._close_step()
@@ -85,15 +86,15 @@ class TorchRecorder:
         self._step.__enter__()
 
     def synchronize(self) -> None:
-        """Do nothing: what runs on a device later carries the number of the call that launched it."""
+        """Do nothing: later work on a device has the correlation id of the call that launched it."""
 
     def stop(self) -> NativeCapture:
-        """End recording and save the trace.
+        """Stop recording and save the trace.
 
         Raises:
-            BackendBusyError: Another torch profiler began while this one recorded.
-            NativeProfilerError: Recording was started on another thread or stopped by somebody else, torch failed, or
-                the trace could not be written.
+            BackendBusyError: Another torch profiler started while this one recorded.
+            NativeProfilerError: Recording was started on another thread or stopped by other code, torch failed, or the
+                trace could not be written.
         """
         self._state.expect(RecorderState.RECORDING, "stop")
         stop_ns = time.time_ns()
@@ -105,7 +106,7 @@ class TorchRecorder:
         with native_errors(_PROFILER, "save"):
             results.save(str(path))
             if not path.is_file():
-                msg = f"Kineto wrote no file to {path}"
+                msg = f"Kineto did not write {path}"
                 raise OSError(msg)
         details = {"flops": bool(self._arguments()["with_flops"]), "modules": self._options.with_modules}
         version = str(torch.__version__)
@@ -114,10 +115,10 @@ class TorchRecorder:
         )
 
     def discard(self) -> None:
-        """Let go of everything; the native profiler is free afterwards, or as soon as the thread that started it acts.
+        """Release the native profiler.
 
-        A recording that was started on another thread goes on there, unseen, until that thread takes an optimizer step,
-        records again or ends.
+        A recording that was started on another thread continues there, unused, until that thread takes an optimizer
+        step, records again or ends.
         """
         self._state = RecorderState.DONE
         with suppress(Exception):
@@ -132,7 +133,7 @@ class TorchRecorder:
             "profile_memory": options.profile_memory,
             "with_stack": options.with_stack,
             "with_flops": options.with_flops,
-            "with_modules": options.with_modules,  # those of TorchScript, which calls none in Python
+            "with_modules": options.with_modules,  # of TorchScript, which calls no modules in Python
         } | dict(options.native_options)
         if not arguments["with_stack"]:  # torch needs its own table of events to find the stacks
             arguments.setdefault("experimental_config", _trace_only())
@@ -150,7 +151,7 @@ class TorchRecorder:
 
 
 def _trace_only() -> Any:
-    """Keep torch from building its own table of events at stop, which nobody here reads; None if it cannot."""
+    """Return a configuration without torch's own event table, which is not needed; None if torch lacks the option."""
     try:
         return torch._C._profiler._ExperimentalConfig(trace_only=True)
     except (AttributeError, TypeError):

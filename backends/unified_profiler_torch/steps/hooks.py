@@ -1,7 +1,7 @@
-"""The places in torch from which the end of a step can be told in a script that does not call `step()`.
+"""Hooks into torch that detect the end of a step in scripts that do not call `step()`.
 
-Each `install` hooks one place and returns what puts the identical object back. Hooks send ids only: they keep no
-tensor, model or optimizer alive, and they leave the frames that torch.compile traces alone.
+Each `install` patches one function and returns a function that restores the identical object. Hooks report ids only, so
+they keep no tensor, model or optimizer alive, and they do not affect frames that torch.compile traces.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from types import FrameType, ModuleType
 from typing import Any
 
 from unified_profiler.spi import HookRole, StepHook
 from unified_profiler.spi.call_sites import call_site
-from unified_profiler.spi.patching import Inside, Report, SharedPatch, Undo, replace, report_made
+from unified_profiler.spi.patching import Inside, Report, SharedPatch, Undo, in_turn, outermost, replace, report_made
 
 _fetch = Inside()
-"""Set while a DataLoader makes a batch on this thread: modules called there transform data, they make no steps."""
+"""Set while a DataLoader loads a batch on this thread: modules called there transform data and are not steps."""
+_NO_BACKWARD = -1
 
 
 class _Updates(threading.local):
-    """How many optimizer steps ended on this thread."""
+    """Number of optimizer steps that ended on this thread."""
 
     count = 0
 
@@ -31,67 +32,60 @@ class _Updates(threading.local):
 _updates = _Updates()
 
 
-def _after_optimizer_step(module: ModuleType, report: Report) -> Undo:
-    """Use torch's own global hook; only the outermost of nested `step()` calls ends a step.
+def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let compiled code call the function without tracing it."""
+    function.__dict__["_torchdynamo_disable"] = True
+    return function
 
-    Steps taken by hooks of the backward pass are told after it: no profiler can be started or stopped within.
+
+def _after_optimizer_step(module: ModuleType, report: Report) -> Undo:
+    """Install torch's own global hook; only the outermost of nested `step()` calls ends a step.
+
+    Steps taken by hooks of the backward pass are reported after it: no profiler can start or stop inside.
     """
     import torch
 
-    within_backward: list[int] = []
+    pending: list[int] = []
     original = torch.autograd.backward
 
-    def ended(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    @_untraced
+    def step_ended(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         _updates.count += 1
         if not _is_outermost(sys._getframe(1), module.__file__):
             return
         if torch._C._current_graph_task_id() != _NO_BACKWARD:
-            within_backward.append(id(optimizer))
+            pending.append(id(optimizer))
         else:
             report(id(optimizer))
 
+    @_untraced
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
         try:
             return original(*args, **kwargs)
         finally:
-            while within_backward and torch._C._current_graph_task_id() == _NO_BACKWARD:
-                report(within_backward.pop(0))
+            while pending and torch._C._current_graph_task_id() == _NO_BACKWARD:
+                report(pending.pop(0))
 
-    for hook in (ended, backward):  # a compiled step() calls them, but does not trace them
-        hook.__dict__["_torchdynamo_disable"] = True
-    handle = module.register_optimizer_step_post_hook(ended)
-    restore = replace(torch.autograd, "backward", backward)
-
-    def undo() -> None:
-        handle.remove()
-        restore()
-
-    return undo
-
-
-_NO_BACKWARD = -1
+    handle = module.register_optimizer_step_post_hook(step_ended)
+    return in_turn(replace(torch.autograd, "backward", backward), handle.remove)
 
 
 def _is_outermost(frame: FrameType | None, filename: str | None) -> bool:
-    """Walk the stack instead of counting calls: a `step()` that raises would leave a count wrong."""
-    found = 0
-    while frame is not None:
-        code = frame.f_code
-        if code.co_name == "wrapper" and code.co_filename == filename:
-            found += 1
-            if found > 1:
-                return False
+    """Walk the stack instead of counting calls: after a `step()` that raises, a counter would be wrong."""
+    steps = 0
+    while frame is not None and steps < 2:
+        steps += frame.f_code.co_name == "wrapper" and frame.f_code.co_filename == filename
         frame = frame.f_back
-    return True
+    return steps < 2
 
 
-def _optimizer_made(module: ModuleType, report: Report) -> Undo:
+def _after_optimizer_created(module: ModuleType, report: Report) -> Undo:
     return report_made(module.Optimizer, report)
 
 
-def _profiler_wanted(module: ModuleType, report: Report) -> Undo:
-    """Both `torch.profiler.profile` and `torch.autograd.profiler.profile` begin here."""
+def _before_profiler(module: ModuleType, report: Report) -> Undo:
+    """Wrap the method that starts both `torch.profiler.profile` and `torch.autograd.profiler.profile`."""
     original = module.profile._prepare_trace
 
     @functools.wraps(original)
@@ -103,53 +97,49 @@ def _profiler_wanted(module: ModuleType, report: Report) -> Undo:
 
 
 def _after_backward(module: ModuleType, report: Report) -> Undo:
-    """Tell the calls apart by the line that makes them, so that of two losses in one step the last one ends it."""
+    """Report backward passes by the line that calls them, so that the last of several losses ends the step."""
     original = module.backward
     inside = Inside()
 
+    @_untraced
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if inside.now:  # checkpointing runs a backward pass within the backward pass
-            return original(*args, **kwargs)
-        inside.now = True
-        try:
+        # checkpointing runs a backward pass within the backward pass
+        with outermost(inside, module) as is_outermost:
             result = original(*args, **kwargs)
-        finally:
-            inside.now = None
-        if not _fetch.now:
+        if is_outermost and not _fetch.now:
             report(call_site(sys._getframe(1), package="torch"))
         return result
 
-    backward._torchdynamo_disable = True  # type: ignore[attr-defined]
     return replace(module, "backward", backward)
 
 
 def _before_next_batch(module: ModuleType, report: Report) -> Undo:
-    """Asking for another batch, or finding that there is none, ends the step that the last batch began."""
+    """Report each request for a batch after the first: it ends the step that the previous batch began."""
     owner = module._BaseDataLoaderIter
     original = owner.__next__
 
+    @_untraced
     @functools.wraps(original)
     def __next__(self: Any) -> Any:  # noqa: N807
         if self._num_yielded:
-            report(id(self._index_sampler))  # of the loader: the iterator is another one in each epoch
+            report(id(self._index_sampler))  # the loader's: each epoch has another iterator
         outer, _fetch.now = _fetch.now, True
         try:
             return original(self)
         finally:
             _fetch.now = outer
 
-    __next__._torchdynamo_disable = True  # type: ignore[attr-defined]
     return replace(owner, "__next__", __next__)
 
 
 class _Call(Enum):
-    """What the outermost call of a module is, as far as the module shows."""
+    """Purpose of an outermost module call, judged by the module."""
 
     TRAINING = "training"
     EVALUATION = "evaluation"
     WITHOUT_PARAMETERS = "without parameters"
-    """A transform of data, a loss, or a model that learns nothing: its mode means nothing either."""
+    """A data transform, a loss, or a model without parameters; `training` of the module has no meaning then."""
 
     @classmethod
     def of(cls, module: Any) -> _Call:
@@ -160,7 +150,7 @@ class _Call(Enum):
 
 
 def _wrap_call(module: ModuleType, listeners: Mapping[_Call, Report]) -> Undo:
-    """Wrap `Module.__call__`: global forward hooks cost ten times as much, and torch.compile would trace them."""
+    """Wrap `Module.__call__`: global forward hooks cost ten times more, and torch.compile would trace them."""
     import torch
 
     original = module.Module.__call__
@@ -185,14 +175,12 @@ def _wrap_call(module: ModuleType, listeners: Mapping[_Call, Report]) -> Undo:
 _CALLS = SharedPatch(_wrap_call)
 
 
-# --- gradient scaling -------------------------------------------------------------------------------------------------
-
-
 def _after_skipped_update(module: ModuleType, report: Report) -> Undo:
-    """Report `GradScaler.step` calls that leave the optimizer out, since gradients overflowed."""
+    """Report `GradScaler.step` calls that skip the optimizer because gradients overflowed."""
     owner = module.GradScaler
     original = owner.step
 
+    @_untraced
     @functools.wraps(original)
     def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         before = _updates.count
@@ -201,26 +189,19 @@ def _after_skipped_update(module: ModuleType, report: Report) -> Undo:
             report(id(optimizer))
         return result
 
-    step._torchdynamo_disable = True  # type: ignore[attr-defined]
     return replace(owner, "step", step)
 
 
-_MODULES = "torch.nn.modules.module"
+_MODULES, _OPTIMIZERS = "torch.nn.modules.module", "torch.optim.optimizer"
 
 STEP_HOOKS: tuple[StepHook, ...] = (
     StepHook(
-        signal="profiler",
-        role=HookRole.PROFILER_WANTED,
-        module="torch.autograd.profiler",
-        install=_profiler_wanted,
+        signal="profiler", role=HookRole.PROFILER_WANTED, module="torch.autograd.profiler", install=_before_profiler
     ),
     StepHook(
-        signal="optimizer made",
-        role=HookRole.STEPS_EXPECTED,
-        module="torch.optim.optimizer",
-        install=_optimizer_made,
+        signal="optimizer made", role=HookRole.STEPS_EXPECTED, module=_OPTIMIZERS, install=_after_optimizer_created
     ),
-    StepHook(signal="optimizer", priority=0, module="torch.optim.optimizer", install=_after_optimizer_step),
+    StepHook(signal="optimizer", priority=0, module=_OPTIMIZERS, install=_after_optimizer_step),
     StepHook(signal="optimizer", priority=0, module="torch.amp.grad_scaler", install=_after_skipped_update),
     StepHook(signal="backward", priority=1, module="torch.autograd", install=_after_backward),
     StepHook(
@@ -249,9 +230,9 @@ STEP_HOOKS: tuple[StepHook, ...] = (
         of_model=False,
     ),
 )
-"""In the order in which torch's signals can be trusted."""
+"""Ordered by the reliability of their signals, most reliable first."""
 
 
 def step_hooks() -> tuple[StepHook, ...]:
-    """Return the hooks by which the ends of steps are found."""
+    """Return the hooks that detect the ends of steps."""
     return STEP_HOOKS

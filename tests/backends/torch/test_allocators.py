@@ -1,4 +1,4 @@
-"""What torch tells of its memory. There are no GPUs here: the functions beneath `torch.cuda` are stood in for."""
+"""Allocated bytes by device. There are no GPUs here, so the functions beneath `torch.cuda` are replaced."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch._C, "_cuda_getDeviceCount", lambda: 3, raising=False)
 
 
-def test_on_the_cpu_torch_does_not_tell() -> None:
+def test_the_cpu_is_not_reported() -> None:
     torch.ones(10)
     assert allocated_bytes() == {}
 
@@ -41,7 +41,7 @@ def test_asking_initializes_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("cuda")
-def test_devices_that_were_used_tell_what_they_hold() -> None:
+def test_used_devices_report_their_allocated_bytes() -> None:
     assert backend.abilities.allocated_bytes is not None
     assert backend.abilities.allocated_bytes() == {"cuda:0": 1024, "cuda:2": 0}
 
@@ -66,7 +66,7 @@ def test_the_counter_is_in_the_trace_and_asking_for_it_is_no_api_call() -> None:
 
 
 def test_stacks_of_the_profilers_thread_are_not_recorded() -> None:
-    """In a process of its own: torch sees the frames of all threads that run when it starts, whoever left them."""
+    """Runs in its own process: torch records the frames of all threads that exist when it starts."""
     script = """
 import torch
 import unified_profiler as up

@@ -99,7 +99,7 @@ def test_every_call_is_recorded_once_by_its_name_however_it_was_imported() -> No
 
 
 def test_names_are_importable_and_those_of_the_objects() -> None:
-    for thing, name in [
+    for function, name in [
         (torch.add, "torch.add"),
         (F.relu, "torch.nn.functional.relu"),
         (torch.optim.Adam, "torch.optim.Adam"),
@@ -110,7 +110,7 @@ def test_names_are_importable_and_those_of_the_objects() -> None:
         (nn.Linear(2, 2).forward, "torch.nn.Linear.forward"),
         (torch.special.expit, "torch.special.expit"),
     ]:
-        assert api_name(thing) == name
+        assert api_name(function) == name
 
 
 def test_arguments_are_kept_as_short_texts() -> None:
@@ -121,16 +121,16 @@ def test_arguments_are_kept_as_short_texts() -> None:
         F.dropout(torch.ones(2, dtype=torch.float16), 0.5)
         torch.full((2, 3), 1.5)
         torch.ones(3, dtype=torch.int8)
-    found = [row["attributes"] for row in rows(tracer) if row["name"] != "torch.Tensor.__getitem__"]
-    assert found[0] == '{"args":["Tensor[3,4] float32 cpu","Tensor[3,4] float32 cpu"],"kwargs":{"alpha":"2"}}'
-    assert '"args":["[Tensor[3,4] float32 cpu, Tensor[3,4] float32 cpu]"]' in found[1]
-    assert "'ij,kj->ik'" in next(text for text in found if "->" in text)
-    assert any('"Tensor[2] float16 cpu"' in text for text in found)
-    assert any('"args":["(2, 3)","1.5"]' in text for text in found)
-    assert any('"kwargs":{"dtype":"torch.int8"}' in text for text in found)
+    attributes = [row["attributes"] for row in rows(tracer) if row["name"] != "torch.Tensor.__getitem__"]
+    assert attributes[0] == '{"args":["Tensor[3,4] float32 cpu","Tensor[3,4] float32 cpu"],"kwargs":{"alpha":"2"}}'
+    assert '"args":["[Tensor[3,4] float32 cpu, Tensor[3,4] float32 cpu]"]' in attributes[1]
+    assert "'ij,kj->ik'" in next(text for text in attributes if "->" in text)
+    assert any('"Tensor[2] float16 cpu"' in text for text in attributes)
+    assert any('"args":["(2, 3)","1.5"]' in text for text in attributes)
+    assert any('"kwargs":{"dtype":"torch.int8"}' in text for text in attributes)
 
 
-def test_without_arguments_nothing_is_said_of_them() -> None:
+def test_without_arguments_none_are_recorded() -> None:
     with trace_api(arguments=False) as tracer:
         torch.add(X, Y)
     assert [row["attributes"] for row in rows(tracer)] == [None]

@@ -93,8 +93,8 @@ def test_calls_of_recorded_steps_are_in_their_steps(training: Profiler) -> None:
 
 
 def _paths(events: EventTable, direction: str) -> set[str]:
-    found = [row for row in events.to_pylist() if row["kind"] == "module" and row["direction"] == direction]
-    return {row["module"] for row in found}
+    modules = [row for row in events.to_pylist() if row["kind"] == "module" and row["direction"] == direction]
+    return {row["module"] for row in modules}
 
 
 WANTED = {
@@ -120,7 +120,7 @@ def test_operators_carry_the_module_forward_and_backward(training: Profiler) -> 
     assert {row["module"] for row in backward} >= WANTED - {"Model", "encoder", "stem"}
 
 
-def test_the_table_by_module_says_which_layer_is_slow() -> None:
+def test_the_table_by_module_shows_the_slow_layer() -> None:
     slow, fast = nn.Linear(600, 600), nn.Linear(4, 4)
     model = nn.Sequential(fast, nn.Linear(4, 600), slow, slow, slow, slow)
     with Profiler(with_modules=True, backend="torch") as profiler:
@@ -137,7 +137,7 @@ def test_a_module_with_modules_off_leaves_no_events() -> None:
     assert {row["module"] for row in profiler.traces[0].events.to_pylist()} == {None}
 
 
-def test_two_models_with_the_same_paths_are_told_apart() -> None:
+def test_two_models_with_the_same_paths_are_distinguished() -> None:
     class Generator(nn.Sequential):  # type: ignore[misc]
         pass
 
@@ -177,8 +177,8 @@ def test_a_module_that_cannot_be_listed_is_a_failure_and_not_an_error_of_the_tra
 
 
 def _spans(profiler: Profiler, path: str, direction: str) -> list[Row]:
-    found = [row for row in profiler.traces[0].events.to_pylist() if row["kind"] == "module"]
-    return [row for row in found if (row["module"], row["direction"]) == (path, direction)]
+    modules = [row for row in profiler.traces[0].events.to_pylist() if row["kind"] == "module"]
+    return [row for row in modules if (row["module"], row["direction"]) == (path, direction)]
 
 
 def test_the_backward_pass_of_each_step_is_one_span_within_its_step() -> None:
@@ -211,10 +211,10 @@ def test_several_backward_passes_of_a_step_have_a_span_each() -> None:
 def test_paths_are_the_same_with_and_without_stacks() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
     model(X).sum().backward()  # gradients are there from now on
-    found = []
+    counts = []
     for with_stack in (False, True):
         with Profiler(with_modules=True, with_stack=with_stack, backend="torch") as profiler:
             model(X).sum().backward()
         operators = [row for row in profiler.traces[0].events.to_pylist() if row["kind"] == "op"]
-        found.append(Counter((row["name"], row["direction"], row["module"]) for row in operators))
-    assert found[0] == found[1]
+        counts.append(Counter((row["name"], row["direction"], row["module"]) for row in operators))
+    assert counts[0] == counts[1]

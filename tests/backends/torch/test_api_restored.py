@@ -41,17 +41,17 @@ def _touched() -> dict[tuple[str, str], int]:
     }
     for kind in (torch.Tensor, torch._C.TensorBase, nn.Module, torch.optim.Optimizer, torch.optim.Adam):
         homes[kind.__qualname__] = dict(vars(kind))
-    found = {}
+    identities = {}
     for home, names in homes.items():
         for name, value in list(names.items()):
-            found[home, name] = id(value)
+            identities[home, name] = id(value)
             if type(value) is FunctionType:
-                found[home, f"{name}.code"] = id(value.__code__)
-                found[home, f"{name}.dict"] = hash(tuple(value.__dict__))
+                identities[home, f"{name}.code"] = id(value.__code__)
+                identities[home, f"{name}.dict"] = hash(tuple(value.__dict__))
     hooks = vars(nn.modules.module) | vars(sys.modules["torch.optim.optimizer"])
     for name in [name for name, value in hooks.items() if name.startswith("_global_") and isinstance(value, dict)]:
-        found["hooks", name] = hash(tuple(hooks[name]))
-    return found
+        identities["hooks", name] = hash(tuple(hooks[name]))
+    return identities
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def test_everything_is_as_before_after_an_exception() -> None:
 
 def test_two_threads_trace_at_once_and_leave_nothing_behind() -> None:
     together = threading.Barrier(2)
-    found: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
 
     def trace(name: str) -> None:
         with trace_api() as tracer:
@@ -113,7 +113,7 @@ def test_two_threads_trace_at_once_and_leave_nothing_behind() -> None:
             for _ in range(50):
                 _work()
             together.wait()
-        found[name] = Counter(row["name"] for row in rows(tracer) if row["thread"] == name)
+        counts[name] = Counter(row["name"] for row in rows(tracer) if row["thread"] == name)
 
     with _unchanged():
         threads = [threading.Thread(target=trace, args=(name,), name=name) for name in ("one", "two")]
@@ -122,7 +122,7 @@ def test_two_threads_trace_at_once_and_leave_nothing_behind() -> None:
         for thread in threads:
             thread.join()
     wanted = Counter({"torch.nn.functional.relu": 50, "torch.nn.Linear": 50, "torch.nn.CrossEntropyLoss": 50})
-    assert found == {"one": wanted, "two": wanted}
+    assert counts == {"one": wanted, "two": wanted}
 
 
 def test_calls_on_threads_started_while_tracing_are_recorded_on_them() -> None:
@@ -210,8 +210,8 @@ def test_gradients_are_the_same() -> None:
     wanted = gradients()
     for inside in (False, True):
         with trace_api(inside=inside, with_modules=True):
-            found = gradients()
-        assert all(torch.equal(a, b) for a, b in zip(wanted, found, strict=True))
+            traced = gradients()
+        assert all(torch.equal(a, b) for a, b in zip(wanted, traced, strict=True))
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
@@ -241,8 +241,8 @@ def test_compiled_functions_are_the_same_and_are_not_compiled_again_by_every_tra
     assert len(graphs) == 2
     for _ in range(3):
         with trace_api(with_modules=True) as tracer:
-            found = compiled(X), module(X)
-        assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+            traced = compiled(X), module(X)
+        assert all(torch.equal(a, b) for a, b in zip(traced, wanted, strict=True))
         assert "torch.compile" in [row["name"] for row in rows(tracer)]
     assert torch.equal(compiled(X), wanted[0])
     nodes = [[str(node.target) for node in graph.graph.nodes] for graph in graphs]

@@ -66,36 +66,36 @@ def fused() -> up.Trace:
     return record(LibraryAttention(fused=True))
 
 
-def rows(found: up.Diff) -> dict[tuple[str | None, str | None], DiffRow]:
-    return {(row.name, row.direction): row for group in found.rows for row in group.rows}
+def rows(diff: up.Diff) -> dict[tuple[str | None, str | None], DiffRow]:
+    return {(row.name, row.direction): row for group in diff.rows for row in group.rows}
 
 
 @pytest.mark.parametrize("options", [{}, {"record_shapes": True}, {"with_modules": True}])
 @pytest.mark.parametrize("model", [LibraryAttention(fused=False), HandwrittenAttention()])
 def test_attention_made_of_pieces_has_a_counterpart(model: nn.Module, options: dict[str, Any], fused: up.Trace) -> None:
-    found = rows(up.diff(record(model, **options), fused, by="origin"))
+    by_origin = rows(up.diff(record(model, **options), fused, by="origin"))
     for direction in ("forward", "backward"):
-        row = found["Attention", direction]
+        row = by_origin["Attention", direction]
         assert row.baseline is not None
         assert row.candidate is not None
         assert (row.baseline.call_count, row.candidate.call_count) == (1, 1)
-        assert ("Softmax", direction) not in found
-        assert ("MatMul", direction) not in found
-        products = found["Gemm", direction].baseline
+        assert ("Softmax", direction) not in by_origin
+        assert ("MatMul", direction) not in by_origin
+        products = by_origin["Gemm", direction].baseline
         assert products is not None
         assert products.call_count == 2  # the projections are no part of it
 
 
 def test_pieces_are_compared_one_by_one_where_both_sides_have_them() -> None:
-    found = rows(up.diff(record(LibraryAttention(fused=False)), record(HandwrittenAttention()), by="origin"))
-    assert ("Attention", "forward") not in found
-    assert {("Softmax", "forward"), ("MatMul", "forward"), ("Softmax", "backward")} <= found.keys()
+    by_origin = rows(up.diff(record(LibraryAttention(fused=False)), record(HandwrittenAttention()), by="origin"))
+    assert ("Attention", "forward") not in by_origin
+    assert {("Softmax", "forward"), ("MatMul", "forward"), ("Softmax", "backward")} <= by_origin.keys()
 
 
 def test_a_softmax_between_plain_matrix_products_is_no_attention(fused: up.Trace) -> None:
-    found = rows(up.diff(record(GatedNetwork(), record_shapes=True), fused, by="origin"))
-    assert found["Attention", "forward"].baseline is None
-    assert found["Softmax", "forward"].baseline is not None
+    by_origin = rows(up.diff(record(GatedNetwork(), record_shapes=True), fused, by="origin"))
+    assert by_origin["Attention", "forward"].baseline is None
+    assert by_origin["Softmax", "forward"].baseline is not None
 
 
 def test_all_time_stays_in_rows(fused: up.Trace) -> None:

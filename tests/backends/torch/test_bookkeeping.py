@@ -17,8 +17,8 @@ def test_allocations_and_questions_about_tensors_are_bookkeeping_wherever_they_a
         torch.empty(3)
         prof.step()
     table = up.op_table(prof.traces[0], by=("name", "category"))
-    found = {(row.name, row.category) for row in table.rows}
+    categories = {(row.name, row.category) for row in table.rows}
     for name in ("aten::result_type", "aten::empty", "aten::empty_like"):
-        assert {category for each, category in found if each == name} == {"bookkeeping"}
-    assert ("aten::addmm", "matmul") in found
-    assert ("Optimizer.step#Adam.step", "optimizer") in found
+        assert {category for each, category in categories if each == name} == {"bookkeeping"}
+    assert ("aten::addmm", "matmul") in categories
+    assert ("Optimizer.step#Adam.step", "optimizer") in categories

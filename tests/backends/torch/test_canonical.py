@@ -62,7 +62,7 @@ def test_every_name_of_aten_is_one_of_torch() -> None:
         *(("aten::something_new", None), ("something_new", None), ("aten::", None), ("", None)),
     ],
 )
-def test_an_event_is_told_by_its_name(name: str, op: str | None) -> None:
+def test_an_event_is_recognized_by_its_name(name: str, op: str | None) -> None:
     assert lookup().kernel(name) == op
 
 
@@ -77,8 +77,8 @@ def test_an_event_is_told_by_its_name(name: str, op: str | None) -> None:
         *(("MyFunctionBackward", None), ("Backward", None), ("", None)),
     ],
 )
-def test_a_node_without_its_operator_is_told_by_its_name(node: str, op: str | None) -> None:
-    assert lookup().marks(f"autograd::engine::evaluate_function: {node}") == (1, op)
+def test_a_node_without_its_operator_is_recognized_by_its_name(node: str, op: str | None) -> None:
+    assert lookup().marker(f"autograd::engine::evaluate_function: {node}") == (1, op)
 
 
 # --- forward and backward ---------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_what_the_users_own_function_calls_is_its_own_origin(events: Events) -> 
     assert origins(table, name="aten::mm", direction="backward") == {"MatMul"}
 
 
-def test_nodes_of_what_a_checkpoint_computes_again_are_told_by_their_names(events: Events) -> None:
+def test_nodes_of_recomputed_operators_are_recognized_by_their_names(events: Events) -> None:
     a, b = learned(4, 4), learned(4, 4)
     table = events(lambda: checkpoint(lambda x: torch.relu(x @ b), a, use_reentrant=True).sum().backward())
     assert origins(table, name="MmBackward0") == {"MatMul"}

@@ -69,11 +69,11 @@ def _counted(rows: list[Row], direction: str, *columns: str, kind: str = "op") -
 
 def _flops(rows: list[Row], direction: str) -> Counter[str]:
     """Return those of matrix products by module; gradients are added up in place or not, depending on checkpoints."""
-    found: Counter[str] = Counter()
+    flops: Counter[str] = Counter()
     for row in rows:
         if row["direction"] == direction and row["name"] in {"aten::addmm", "aten::mm"}:
-            found[row["module"]] += row["flops"]
-    return found
+            flops[row["module"]] += row["flops"]
+    return flops
 
 
 @pytest.mark.parametrize("use_reentrant", [PLAIN, REENTRANT])
@@ -146,7 +146,7 @@ def test_a_checkpointed_bert(use_reentrant: bool) -> None:
     assert _flops(rows, "backward").keys() >= {path for path, _ in again}
 
 
-def test_a_file_of_another_program_tells_reentrant_checkpoints(tmp_path: Path) -> None:
+def test_reentrant_checkpoints_are_recognized_in_a_file_of_another_program(tmp_path: Path) -> None:
     model = Net(REENTRANT)
     with torch.profiler.profile() as native:
         model(torch.ones(3, 4)).sum().backward()

@@ -30,8 +30,8 @@ def recompiled() -> Iterator[Profiler]:
 
 
 def _events(profiler: Profiler) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = profiler.traces[0].events.to_pylist()
-    return found
+    events: list[dict[str, Any]] = profiler.traces[0].events.to_pylist()
+    return events
 
 
 def test_what_the_compiler_does_is_of_the_kind_compile(recompiled: Profiler) -> None:

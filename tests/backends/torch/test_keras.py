@@ -1,4 +1,4 @@
-"""Keras on torch: updates, layers and paths are those that Keras knows."""
+"""Keras on torch: updates, layers and paths are those of Keras."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def training() -> dict[str, Any]:
         [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert (found["failures"], found["restored"]) == (0, True)
-    return found
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert (result["failures"], result["restored"]) == (0, True)
+    return result
 
 
 @pytest.fixture

@@ -239,8 +239,8 @@ print([name for name in ("lightning", "pytorch_lightning", "torch") if name in s
 """
 
 
-def test_nothing_is_imported_and_that_is_said() -> None:
+def test_nothing_is_imported_and_the_error_explains_it() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
-    said, loaded = done.stdout.splitlines()
-    assert "import it first" in said
+    message, loaded = done.stdout.splitlines()
+    assert "import it first" in message
     assert loaded == "[]"

@@ -134,7 +134,7 @@ def test_python_frames_are_no_operators(events: Events) -> None:
     assert {(event["layer"], event["kind"], event["direction"]) for event in frames} == {("runtime", "runtime", None)}
 
 
-def test_modules_are_told_from_other_frames(events: Events) -> None:
+def test_modules_are_distinguished_from_other_frames(events: Events) -> None:
     model = nn.Sequential(nn.Linear(3, 3))
     table = events(lambda: model(torch.ones(2, 3)), with_stack=True)
     assert {event["kind"] for event in named(table, "nn.Module: Linear_0")} == {"module"}

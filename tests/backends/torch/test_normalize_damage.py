@@ -72,17 +72,17 @@ def test_a_gzip_with_wrong_contents_is_named_so(normalize: Normalize) -> None:
 
 @pytest.mark.parametrize("text", [b'{"a": 1}', b"3", b'"text"', b'{"traceEvents": 7}'])
 def test_foreign_json_is_refused_with_what_is_missing(text: bytes, normalize: Normalize) -> None:
-    with pytest.raises(TraceFormatError, match="no Kineto trace"):
+    with pytest.raises(TraceFormatError, match="not a Kineto trace"):
         normalize(text)
 
 
-def test_text_that_is_no_json_is_refused_with_the_place(normalize: Normalize) -> None:
-    with pytest.raises(TraceFormatError, match=r"no valid JSON.*hello"):
+def test_text_that_is_no_json_is_refused_with_the_location(normalize: Normalize) -> None:
+    with pytest.raises(TraceFormatError, match=r"not valid JSON.*hello"):
         normalize(b"hello world")
 
 
 def test_events_of_another_shape_are_refused(normalize: Normalize) -> None:
-    with pytest.raises(TraceFormatError, match="unexpected shape"):
+    with pytest.raises(TraceFormatError, match="unexpected structure"):
         normalize(one({"ph": "X", "ts": "yesterday"}))
 
 
@@ -219,8 +219,8 @@ def test_times_and_events_that_cannot_be_are_damage(change: dict[str, Any], norm
 
 
 @pytest.mark.parametrize("event", [7, "text", None, [], [ADD], True])
-def test_an_event_that_is_no_object_is_named_by_its_place(event: Any, normalize: Normalize) -> None:
-    with pytest.raises(TraceFormatError, match=r"unexpected shape .* at `\$\[1\]`"):
+def test_an_event_that_is_no_object_is_named_by_its_position(event: Any, normalize: Normalize) -> None:
+    with pytest.raises(TraceFormatError, match=r"unexpected structure .* at `\$\[1\]`"):
         normalize(json.dumps({"schemaVersion": 1, "traceEvents": [ADD, event]}).encode())
 
 
@@ -256,12 +256,12 @@ def test_a_rank_that_is_none_is_unknown(rank: Any, normalize: Normalize) -> None
 
 
 @pytest.mark.parametrize("text", [b"[" * 200_000, b"[" * 200_000 + b"]" * 200_000, b'{"a":' * 200_000])
-@pytest.mark.parametrize("place", [b'"HERE"', b'"Ev Idx": 1'])
-def test_values_that_are_nested_without_end_are_damage(place: bytes, text: bytes, normalize: Normalize) -> None:
+@pytest.mark.parametrize("location", [b'"HERE"', b'"Ev Idx": 1'])
+def test_values_that_are_nested_without_end_are_damage(location: bytes, text: bytes, normalize: Normalize) -> None:
     document = {"schemaVersion": 1, "header": "HERE", "traceEvents": [ADD]}
-    value = text if place == b'"HERE"' else b'"x": ' + text
+    value = text if location == b'"HERE"' else b'"x": ' + text
     with pytest.raises(TraceFormatError, match=r"trace\.json"):
-        normalize(json.dumps(document).encode().replace(place, value))
+        normalize(json.dumps(document).encode().replace(location, value))
 
 
 def test_ids_that_no_column_holds_are_unknown_and_stay_in_the_attributes(normalize: Normalize) -> None:
@@ -296,5 +296,5 @@ def test_shapes_that_are_none_have_no_flops(shape: list[Any], normalize: Normali
 def test_a_long_line_of_names_is_looked_through_once(normalize: Normalize) -> None:
     """Once for each name, it would take hours: the limit for this test is some minutes."""
     events = b'{"name": "aten::add", "cat": "cpu_op", "ts": 1}, ' * 60_000
-    with pytest.raises(TraceFormatError, match=r"no valid JSON|truncated"):
+    with pytest.raises(TraceFormatError, match=r"not valid JSON|truncated"):
         normalize(b'{"schemaVersion": 1, "traceEvents": [' + events)

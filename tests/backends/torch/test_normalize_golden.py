@@ -34,8 +34,8 @@ KINDS = {
 
 
 def document(name: str, **options: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(gzip.decompress((GOLDEN / name).read_bytes()), **options)
-    return found
+    document: dict[str, Any] = json.loads(gzip.decompress((GOLDEN / name).read_bytes()), **options)
+    return document
 
 
 def kept(name: str, **options: Any) -> list[dict[str, Any]]:
@@ -62,16 +62,16 @@ def test_it_is_recognized(name: str) -> None:
 def test_every_event_is_there_with_its_name_and_duration(name: str) -> None:
     expected = [(e["name"], round(e.get("dur", 0) * 1000)) for e in kept(name)]
     table = normalized(name)
-    found = zip(table.column("name").to_pylist(), table.column("duration_ns").to_pylist(), strict=True)
-    assert list(found) == expected
+    events = zip(table.column("name").to_pylist(), table.column("duration_ns").to_pylist(), strict=True)
+    assert list(events) == expected
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_category_becomes_its_kinds(name: str) -> None:
-    found = defaultdict(set)
+    kinds_by_category = defaultdict(set)
     for entry, event in zip(kept(name), normalized(name).to_pylist(), strict=True):
-        found[entry.get("cat")].add(event["kind"])
-    assert all(kinds <= KINDS[category] for category, kinds in found.items())
+        kinds_by_category[entry.get("cat")].add(event["kind"])
+    assert all(kinds <= KINDS[category] for category, kinds in kinds_by_category.items())
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -136,9 +136,9 @@ def test_annotations_on_a_device_have_the_device_of_their_lane() -> None:
 
 def test_nccl_kernels_and_calls_are_collectives() -> None:
     table = normalized("nccl_rank.json.gz").to_pylist()
-    found = Counter((event["device"], event["layer"]) for event in table if event["kind"] == "collective")
-    assert found["cuda:0", "runtime"] == 21
-    assert found["cpu:0", "framework"] > 21
+    counts = Counter((event["device"], event["layer"]) for event in table if event["kind"] == "collective")
+    assert counts["cuda:0", "runtime"] == 21
+    assert counts["cpu:0", "framework"] > 21
     assert {e["op"] for e in table if e["name"] == "nccl:all_reduce" and e["kind"] == "collective"} == {"x:AllReduce"}
 
 

@@ -32,8 +32,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> up.Run:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
     command = [*torchrun, "--standalone", str(folder / "train.py"), str(folder / "out")]
     subprocess.run(command, check=True, capture_output=True, timeout=900)
-    found: up.Run = up.read(folder / "out")
-    return found
+    run: up.Run = up.read(folder / "out")
+    return run
 
 
 def test_both_ranks_are_in_one_run(run: up.Run) -> None:

@@ -256,7 +256,7 @@ if __name__ == "__main__":
     assert bool(hints) is (owner == "writer")
 
 
-def test_a_script_without_steps_is_recorded_cheaply_and_the_hint_says_what_is_missing(run: Launch) -> None:
+def test_a_script_without_steps_is_recorded_cheaply_and_the_hint_names_what_is_missing(run: Launch) -> None:
     outcome = run(
         "import torch\na = torch.ones(4, 4)\nfor i in range(5): a = a @ a\n", record_shapes=True, with_stack=True
     )
@@ -300,7 +300,7 @@ with torch.no_grad():
 """
 
 
-def test_a_short_inference_is_told_how_to_have_its_first_steps_recorded(run: Launch) -> None:
+def test_a_short_inference_gets_a_hint_to_record_its_first_steps(run: Launch) -> None:
     outcome = run(SETUP + INFERENCE)
     (hint,) = outcome.hints
     assert hint.startswith("The script ended after 4 steps, before one was to be recorded;")
@@ -325,7 +325,7 @@ def test_without_a_wait_a_script_that_ends_before_its_steps_are_clear_gets_a_hin
 
 
 @pytest.mark.parametrize(("steps", "count"), [(1, "1 step"), (2, "2 steps")])
-def test_a_script_of_few_steps_and_two_optimizers_is_told_to_wait_less(run: Launch, steps: int, count: str) -> None:
+def test_a_script_of_few_steps_and_two_optimizers_gets_a_hint_to_wait_less(run: Launch, steps: int, count: str) -> None:
     text = f"""
 head = nn.Linear(2, 1)
 optimizers = [torch.optim.SGD(part.parameters(), lr=0.1) for part in (model, head)]
@@ -345,5 +345,5 @@ def test_the_optimizers_operators_are_updates_in_every_step(run: Launch, *, keep
     text += "for i in range(8):\n    opt.zero_grad(); model(x).mean().backward(); opt.step()\n"
     events = stored(run(SETUP + text, keep_native=keep_native)).traces[0].events
     rows = events.select(["name", "step", "direction", "origin"]).to_pylist()
-    found = {(row["step"], row["direction"], row["origin"]) for row in rows if row["name"] == "aten::addcmul_"}
-    assert found == {(step, "update", "x:Optimizer") for step in (2, 3, 4)}
+    updates = {(row["step"], row["direction"], row["origin"]) for row in rows if row["name"] == "aten::addcmul_"}
+    assert updates == {(step, "update", "x:Optimizer") for step in (2, 3, 4)}

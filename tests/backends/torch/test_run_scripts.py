@@ -43,8 +43,8 @@ class Ran:
 
     @property
     def signal(self) -> tuple[str, int] | None:
-        found = self.manifest.step_signal
-        return None if found is None else (found.name, found.sources)
+        signal = self.manifest.step_signal
+        return None if signal is None else (signal.name, signal.sources)
 
     @property
     def recorded_steps(self) -> list[int]:

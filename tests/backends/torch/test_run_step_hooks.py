@@ -1,4 +1,4 @@
-"""The hooks that tell steps in torch: how often each fires per kind of loop, and that nothing of them remains."""
+"""Step hooks of torch: how often each fires per kind of loop, and that nothing of them remains."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_backward_pass_that_raises_does_not_spoil_the_later_ones(fires: Fires,
     assert fires.counts["backward"] == 1
 
 
-def test_evaluation_is_told_apart_from_training(fires: Fires, model: nn.Module) -> None:
+def test_evaluation_is_distinguished_from_training(fires: Fires, model: nn.Module) -> None:
     model(torch.ones(1, 4))
     model.eval()
     model(torch.ones(1, 4))
@@ -215,7 +215,7 @@ def test_both_profilers_of_torch_are_announced(fires: Fires) -> None:
     assert fires.counts == {"profiler": 2}
 
 
-def places() -> list[object]:
+def patched_objects() -> list[object]:
     hooks = import_module("torch.optim.optimizer")._global_optimizer_post_hooks
     iterator = import_module("torch.utils.data.dataloader")._BaseDataLoaderIter
     return [
@@ -229,13 +229,13 @@ def places() -> list[object]:
 
 
 def test_undoing_restores_the_identical_objects() -> None:
-    before = places()
+    before = patched_objects()
     fires = Fires()
     fires.install(*STEP_HOOKS)
-    assert all(now is not then for now, then in zip(places(), before, strict=True))
+    assert all(now is not then for now, then in zip(patched_objects(), before, strict=True))
     fires.remove()
-    assert all(now is then for now, then in zip(places()[1:], before[1:], strict=True))
-    assert places()[0] == before[0]
+    assert all(now is then for now, then in zip(patched_objects()[1:], before[1:], strict=True))
+    assert patched_objects()[0] == before[0]
 
 
 def test_forward_hooks_may_be_undone_in_any_order() -> None:
@@ -247,7 +247,7 @@ def test_forward_hooks_may_be_undone_in_any_order() -> None:
     assert vars(nn.Module)["__call__"] is before
 
 
-def test_a_wrapper_that_somebody_put_over_ours_is_left_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrapper_around_ours_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     fires = Fires()
     fires.install(next(hook for hook in STEP_HOOKS if hook.signal == "backward"))
     ours = torch.autograd.backward

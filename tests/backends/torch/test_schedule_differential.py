@@ -68,15 +68,15 @@ def torch_moments(arguments: dict[str, int], length: int) -> list[tuple[str, int
 
 
 def meaning(moments: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Say DISCARD where torch starts and stops at once without delivering: its way of throwing a warm-up away."""
-    found: list[tuple[str, int]] = []
+    """Return DISCARD where torch starts and stops at once without delivering: its way of throwing a warm-up away."""
+    actions: list[tuple[str, int]] = []
     for i, (name, step) in enumerate(moments):
         rest = moments[i + 1 : i + 3]
         if name == "start" and rest[:1] == [("stop", step)] and rest[1:] != [("deliver", step)]:
-            found.append(("discard", step))
-        elif not (name == "stop" and found and found[-1] == ("discard", step)):
-            found.append((name, step))
-    return found
+            actions.append(("discard", step))
+        elif not (name == "stop" and actions and actions[-1] == ("discard", step)):
+            actions.append((name, step))
+    return actions
 
 
 class Counting(FakeBackend):

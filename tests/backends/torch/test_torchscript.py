@@ -54,7 +54,7 @@ def _traced() -> Any:
 
 
 def _modules(model: Any, name: str, **options: Any) -> set[str | None]:
-    for _ in range(3):  # the executor of TorchScript settles
+    for _ in range(3):  # the executor of TorchScript has finished optimizing
         model(X).sum().backward()
     with Profiler(with_modules=True, backend="torch", **options) as profiler:
         model(X).sum().backward()

@@ -65,7 +65,7 @@ def trainer(tmp_path: Path) -> Make:
 
 
 def examples(batches: int) -> list[dict[str, torch.Tensor]]:
-    tokens = [torch.arange(place, place + 8) % 16 for place in range(2 * batches)]
+    tokens = [torch.arange(first, first + 8) % 16 for first in range(2 * batches)]
     return [{"input_ids": row, "labels": row} for row in tokens]
 
 
@@ -274,8 +274,8 @@ print([name for name in ("transformers", "torch") if name in sys.modules])
 """
 
 
-def test_nothing_is_imported_and_that_is_said() -> None:
+def test_nothing_is_imported_and_the_error_explains_it() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
-    said, loaded = done.stdout.splitlines()
-    assert "import it first" in said
+    message, loaded = done.stdout.splitlines()
+    assert "import it first" in message
     assert loaded == "[]"
