@@ -67,8 +67,8 @@ def public_callables() -> Iterator[tuple[str, Any]]:
 def unwrap(function: FunctionType) -> FunctionType:
     """Return the function that all aliases share and that stays the same while calls are traced.
 
-    TensorFlow wraps many functions again after it has filled parts of its API, such as `tf.compat.v1.math`; and this
-    package has wrappers of its own, which come and go.
+    TensorFlow wraps many functions again if parts of its API, such as `tf.compat.v1.math`, were populated before; and
+    this package has wrappers of its own, which come and go.
     """
     while defining_module(function).startswith(_WRAPPERS) and hasattr(function, "__wrapped__"):
         function = function.__wrapped__

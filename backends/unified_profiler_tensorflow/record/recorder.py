@@ -55,7 +55,7 @@ class TensorFlowRecorder:
         self._state = RecorderState.NEW
         self._xplane = XPlaneCollector(options, workdir / XPLANE)
         self._sessions = SessionCollector(workdir / RUN_METADATA, self._report)
-        self._accelerated = self._xplane_tried = False
+        self._has_accelerator = self._xplane_tried = False
         self._errors: list[BackendError] = []
         self._problems: list[str] = []
         self._threads: dict[int, tuple[int, str]] = {}
@@ -70,7 +70,7 @@ class TensorFlowRecorder:
         """
         self._state.expect(RecorderState.NEW, "arm")
         self._xplane.warm_up()
-        self._accelerated = any(device.device_type != "CPU" for device in tf.config.list_physical_devices())
+        self._has_accelerator = any(device.device_type != "CPU" for device in tf.config.list_physical_devices())
         with self._continue_without("The runs of v1 sessions are not recorded."):
             self._sessions.arm()
         self._sessions.xplane_active = self._needs_xplane()
@@ -160,7 +160,7 @@ class TensorFlowRecorder:
         """Return whether RunMetadata is not enough: because of options, an accelerator or eager execution."""
         options = self._options
         requested = options.record_shapes or options.with_flops or options.with_stack or bool(options.native_options)
-        return requested or self._accelerated or not self._sessions.armed or tf.executing_eagerly()
+        return requested or self._has_accelerator or not self._sessions.armed or tf.executing_eagerly()
 
     def _became_eager(self) -> bool:
         return not self._xplane_tried and tf.executing_eagerly()
@@ -189,7 +189,7 @@ class TensorFlowRecorder:
             self._report(f"The names of layers and optimizers could not be read: {type(error).__name__}: {error}")
 
     def _report_missing_memory(self) -> None:
-        if self._options.profile_memory and not self._sessions.entries and not self._accelerated:
+        if self._options.profile_memory and not self._sessions.entries and not self._has_accelerator:
             self._report(
                 "Memory is not recorded: on the CPU, TensorFlow reports it only for v1 sessions, and none ran."
             )

@@ -95,7 +95,7 @@ STEP_HOOKS: tuple[StepHook, ...] = (
         signal="forward", priority=3, module="keras.src.layers.layer", install=after_layer, training=False, costly=True
     ),
 )
-"""Ordered by the reliability of their signals."""
+"""Ordered by the reliability of their signals, the most reliable first."""
 
 
 def step_hooks() -> tuple[StepHook, ...]:
