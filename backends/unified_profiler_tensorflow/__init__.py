@@ -1,4 +1,4 @@
-"""The TensorFlow backend: a descriptor that imports no framework until something is recorded."""
+"""Declares the TensorFlow backend; TensorFlow itself is not imported until recording starts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The methods of TensorFlow's and Keras's classes that do work, and the names they go by.
+"""Lists the methods of TensorFlow's and Keras's classes whose calls are traced, with their public names.
 
-Methods go by the public class that has them, those of private classes behind it included: an eager tensor's are those
-of `tf.Tensor`. Keras's losses, metrics, optimizers and the like share methods; those go by the class of the object.
+Methods are named after the public class that has them, including those of private classes behind it: an eager tensor's
+methods are those of `tf.Tensor`. Methods that Keras's losses, metrics, optimizers and the like share are named after
+the class of the object.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from types import FunctionType
 from typing import Any
 
 from unified_profiler.model.api_names import public_names
-from unified_profiler_tensorflow.api.functions import PACKAGES, begins_later, home, innermost, public_things
+from unified_profiler_tensorflow.api.functions import PACKAGES, defining_module, is_generator, public_callables, unwrap
 
 _CLASSES = """
 tf.Tensor  tf.Variable  tf.RaggedTensor  tf.sparse.SparseTensor  tf.TensorArray  tf.CriticalSection
@@ -28,7 +29,7 @@ tf.distribute.*Strategy  tf.distribute.ReplicaContext
 tf.compat.v1.Session  tf.compat.v1.InteractiveSession  tf.compat.v1.train.*Optimizer  tf.compat.v1.train.Saver
 keras.Variable  keras.random.SeedGenerator
 """
-_IS_AT_WORK = re.compile("|".join(fnmatch.translate(pattern) for pattern in _CLASSES.split())).match
+_is_traced_class = re.compile("|".join(fnmatch.translate(pattern) for pattern in _CLASSES.split())).match
 
 _OPERATORS = """
     __abs__ __add__ __and__ __array__ __bool__ __call__ __complex__ __div__ __eq__ __float__ __floordiv__ __ge__
@@ -41,15 +42,14 @@ _NO_WORK = """
     as_default consumers experimental_ref from_config from_proto get_config get_shape is_compatible_with options ref
     scope set_shape to_proto watched_variables with_options
 """
-"""Methods that describe or set up rather than compute."""
-
-_IS_OPERATOR, _IS_NO_WORK = frozenset(_OPERATORS.split()), frozenset(_NO_WORK.split())
-_ONLY_EAGER = frozenset({"numpy"})
-"""What public classes lack, because not all of their tensors have it."""
+"""Methods that describe or configure rather than compute."""
+_OPERATOR_METHODS, _NO_WORK_METHODS = frozenset(_OPERATORS.split()), frozenset(_NO_WORK.split())
+_EAGER_ONLY = frozenset({"numpy"})
+"""Methods that public classes lack, because not all of their tensors have them."""
 
 _KERAS = ("keras", "tf_keras")
 
-_BY_OBJECT = {
+_SHARED_METHODS = {
     "Loss": ("__call__",),
     "Metric": ("__call__", "update_state", "result", "reset_state"),
     "Optimizer": ("apply_gradients", "apply", "minimize"),
@@ -58,9 +58,9 @@ _BY_OBJECT = {
     "Constraint": ("__call__",),
     "LearningRateSchedule": ("__call__",),
 }
-"""Of Keras: the class that all of a family have in common, and their methods."""
+"""Keras base classes, and the methods that their subclasses share."""
 
-_LAYERS = {
+_LAYER_METHODS = {
     "Layer": ("get_weights", "set_weights", "stateless_call", "quantize"),
     "Model": (
         *("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"),
@@ -68,111 +68,111 @@ _LAYERS = {
         *("compile", "export", "load_weights", "quantize", "save", "save_weights"),
     ),
 }
-"""Of Keras: methods of layers and models besides their calls, and besides `build`, which every class has its own of."""
+"""Methods of Keras layers and models, other than `__call__` and `build`, which every class defines itself."""
 
-_MADE_BY_WORK = frozenset({"tf.Variable"})
-"""Classes whose objects are made by operators: making one is a call of the class itself."""
+_TRACED_CONSTRUCTORS = frozenset({"tf.Variable"})
+"""Classes whose objects are created by operators: creating one is recorded as a call of the class."""
 
-_REPLACED = "unified_profiler."
-"""Where a method comes from that is replaced already, because another tracer is at work."""
+_OUR_PACKAGE = "unified_profiler."
+"""Prefix of the module of methods that another active tracer has already replaced."""
 
 _OTHER_NAMES = {"tf.types.experimental.PolymorphicFunction": "tf.function"}
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method and the name it goes by."""
+    """A method and its public name."""
 
     owner: type
     attribute: str
     name: str
     function: FunctionType | None
-    """None if it has to be replaced in its class: the function is public and goes by a name of its own."""
+    """None if it has to be replaced in its class, because the function is also public under another name."""
 
 
 def class_name(kind: type, among: tuple[type, ...] = (object,)) -> str | None:
-    """Return the name of a class, or else of the first public class that it is made from, among those of some kinds."""
+    """Return the public name of a class or of its nearest public base class that is a subclass of `among`."""
     parents = (parent for parent in kind.__mro__ if _package(parent) in PACKAGES and issubclass(parent, among))
-    found = (public_names(_package(parent)).of(parent) for parent in parents)
-    return next((name for name in found if name is not None), None)
+    names = (public_names(_package(parent)).of(parent) for parent in parents)
+    return next((name for name in names if name is not None), None)
 
 
 def methods(functions: Collection[FunctionType]) -> Iterator[Method]:
-    """Yield the methods of classes, each once; some operators are public functions at the same time."""
+    """Yield the methods of classes, each once; some operators are also public functions."""
     seen: set[Any] = set()
     for owner, attribute, member, name in _members():
         function = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
-        if not isinstance(function, FunctionType) or begins_later(function):
+        if not isinstance(function, FunctionType) or is_generator(function):
             continue
-        function = innermost(function)
-        public = function in functions or home(function).startswith(_REPLACED)
-        key = (owner, attribute) if public else function
-        if key not in seen and (not public or attribute in _IS_OPERATOR):
+        function = unwrap(function)
+        is_public = function in functions or defining_module(function).startswith(_OUR_PACKAGE)
+        key = (owner, attribute) if is_public else function
+        if key not in seen and (not is_public or attribute in _OPERATOR_METHODS):
             seen.add(key)
-            yield Method(owner, attribute, name, None if public else function)
+            yield Method(owner, attribute, name, None if is_public else function)
 
 
-def named_by_object() -> Iterator[tuple[FunctionType, str]]:
-    """Yield the methods whose calls go by the class of their object, with the attributes that they are."""
-    found = {vars(owner)[attribute]: attribute for _, kind in _public_classes() for owner, attribute in _family(kind)}
-    for member, attribute in found.items():
+def shared_methods() -> Iterator[tuple[FunctionType, str]]:
+    """Yield the methods whose calls are named after the class of their object, with their attribute names."""
+    members = {
+        vars(owner)[attribute]: attribute for _, kind in _public_classes() for owner, attribute in _definitions(kind)
+    }
+    for member, attribute in members.items():
         if isinstance(member, FunctionType):
-            yield innermost(member), attribute
+            yield unwrap(member), attribute
 
 
-def names_by_object() -> Iterator[str]:
-    """Yield the names that those calls can have."""
+def shared_method_names() -> Iterator[str]:
+    """Yield the names that calls of shared methods can have."""
     for name, kind in _public_classes():
-        yield from sorted({method_name(name, attribute) for _, attribute in _family(kind)})
+        yield from sorted({method_name(name, attribute) for _, attribute in _definitions(kind)})
 
 
 def method_name(owner: str, attribute: str) -> str:
-    """Return the name of a method; to call an object is to call its class's."""
+    """Return the public name of a method; a call of an object is named after its class."""
     owner = _OTHER_NAMES.get(owner, owner)
     return owner if attribute == "__call__" else f"{owner}.{attribute}"
 
 
-def _family(kind: type) -> Iterator[tuple[type, str]]:
-    """Yield where a class has the methods of its family; a metric of tf_keras is a layer, too, called as a module."""
+def _definitions(kind: type) -> Iterator[tuple[type, str]]:
+    """Yield where the shared methods of a class are defined, except in `Layer`, the base of tf_keras metrics."""
     parents = [parent for parent in kind.__mro__ if _package(parent) in _KERAS and parent.__name__ != "Layer"]
-    for attribute in (attribute for parent in parents for attribute in _BY_OBJECT.get(parent.__name__, ())):
+    for attribute in (attribute for parent in parents for attribute in _SHARED_METHODS.get(parent.__name__, ())):
         yield from ((parent, attribute) for parent in parents if attribute in vars(parent))
 
 
 def _members() -> Iterator[tuple[type, str, Any, str]]:
-    """Yield what classes hold: the class that has it, the attribute, what it is, and its name."""
+    """Yield the class, attribute name, value and public name of all class members that may be traced methods."""
     classes = _public_classes()
     public = {kind for _, kind in classes}
     for name, kind in classes:
-        attributes = _working(kind) if _IS_AT_WORK(name) else frozenset()
-        for owner in (kind, *_behind(kind, public)) if attributes else ():
+        attributes = _traced_attributes(kind) if _is_traced_class(name) else frozenset()
+        for owner in (kind, *_private_relatives(kind, public)) if attributes else ():
             for attribute, member in vars(owner).items():
                 if attribute in attributes:
                     yield owner, attribute, member, method_name(name, attribute)
-        if name in _MADE_BY_WORK:
+        if name in _TRACED_CONSTRUCTORS:
             yield type(kind), "__call__", vars(type(kind))["__call__"], name
-        for attribute in _of_layers(name, kind):
+        for attribute in _layer_attributes(name, kind):
             owner = next(parent for parent in kind.__mro__ if attribute in vars(parent))
             yield owner, attribute, vars(owner)[attribute], method_name(name, attribute)
 
 
-def _working(kind: type) -> frozenset[str]:
-    """Return the attributes of a class, and of private classes behind it, that may be methods at work."""
+def _traced_attributes(kind: type) -> frozenset[str]:
     public = {attribute for attribute in dir(kind) if not attribute.startswith("_")}
-    return _IS_OPERATOR | _ONLY_EAGER | public - _IS_NO_WORK
+    return _OPERATOR_METHODS | _EAGER_ONLY | public - _NO_WORK_METHODS
 
 
-def _of_layers(name: str, kind: type) -> tuple[str, ...]:
-    package, _, short = name.partition(".")
-    if package not in _KERAS:
+def _layer_attributes(name: str, kind: type) -> tuple[str, ...]:
+    if name.partition(".")[0] not in _KERAS:
         return ()
     build = ("build",) if "build" in vars(kind) else ()
-    named = _LAYERS.get(short.rpartition(".")[2], ())
-    return (*build, *(attribute for attribute in named if hasattr(kind, attribute)))
+    attributes = _LAYER_METHODS.get(name.rpartition(".")[2], ())
+    return (*build, *(attribute for attribute in attributes if hasattr(kind, attribute)))
 
 
-def _behind(kind: type, public: Collection[type]) -> Iterator[type]:
-    """Yield the private classes that a public one is made of, and those that are made of it."""
+def _private_relatives(kind: type, public: Collection[type]) -> Iterator[type]:
+    """Yield the private base classes and subclasses of a public class."""
     for parent in kind.__mro__:
         if parent not in public and _package(parent) in PACKAGES:
             yield parent
@@ -180,12 +180,12 @@ def _behind(kind: type, public: Collection[type]) -> Iterator[type]:
     for child in children:
         if child not in public and _package(child) in PACKAGES:
             yield child
-            yield from _behind(child, public)
+            yield from _private_relatives(child, public)
 
 
 def _public_classes() -> list[tuple[str, type]]:
-    """Return all public classes with their names; a class comes before those derived from it."""
-    classes = [(name, thing) for name, thing in public_things() if isinstance(thing, type)]
+    """Return all public classes with their names; base classes come before their subclasses."""
+    classes = [(name, value) for name, value in public_callables() if isinstance(value, type)]
     return sorted(classes, key=lambda pair: len(pair[1].__mro__))
 
 

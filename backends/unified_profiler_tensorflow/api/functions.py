@@ -1,4 +1,4 @@
-"""The public functions of TensorFlow and Keras that do work, and the names they go by."""
+"""Lists the public functions of TensorFlow and Keras whose calls are traced, with their public names."""
 
 from __future__ import annotations
 
@@ -38,48 +38,48 @@ _NO_WORK = """
     *keras.utils.standardize_dtype  keras.ops.custom_gradient  keras.ops.dtype
     keras.ops.is_tensor  keras.ops.ndim  keras.ops.shape
 """
-"""What sets up, asks, describes or tests rather than computes, decorates a function, or walks through structures."""
+"""Functions that configure, query, describe or test rather than compute, decorate a function, or walk structures."""
 
-_IS_NO_WORK = re.compile("|".join(fnmatch.translate(pattern) for pattern in _NO_WORK.split())).match
+_does_no_work = re.compile("|".join(fnmatch.translate(pattern) for pattern in _NO_WORK.split())).match
 _WRAPPERS = ("tensorflow.python.ops.weak_tensor_ops", "unified_profiler_tensorflow.")
 
 
 def functions() -> dict[FunctionType, str]:
-    """Return the functions to be watched with their names: all that are public, but for two kinds.
+    """Return all public functions to trace, with their names.
 
-    Left out is what does no work of its own (`_NO_WORK`), and what only makes a context manager or a generator.
+    Functions that do no work of their own (`_NO_WORK`) or only create a context manager or a generator are left out.
     """
-    found: dict[FunctionType, str] = {}
-    for name, thing in public_things():
-        if isinstance(thing, FunctionType) and not _IS_NO_WORK(name) and not begins_later(thing):
-            found.setdefault(innermost(thing), name)
-    return found
+    names: dict[FunctionType, str] = {}
+    for name, function in public_callables():
+        if isinstance(function, FunctionType) and not _does_no_work(name) and not is_generator(function):
+            names.setdefault(unwrap(function), name)
+    return names
 
 
-def public_things() -> Iterator[tuple[str, Any]]:
-    """Yield everything public that can be called, with its name."""
+def public_callables() -> Iterator[tuple[str, Any]]:
+    """Yield all public functions and classes, with their names."""
     for package in PACKAGES:
-        for name, thing in public_names(package).paths.items():
+        for name, value in public_names(package).paths.items():
             if not name.startswith(f"{package}.src."):
-                yield name, thing
+                yield name, value
 
 
-def innermost(function: FunctionType) -> FunctionType:
-    """Return what all aliases of a function have in common, and have for as long as calls are traced.
+def unwrap(function: FunctionType) -> FunctionType:
+    """Return the function that all aliases share and that stays the same while calls are traced.
 
-    TensorFlow wraps many functions once more when parts of its API, as `tf.compat.v1.math`, have been filled already;
-    and this package has wrappers of its own, which come and go.
+    TensorFlow wraps many functions again if parts of its API, such as `tf.compat.v1.math`, were populated before; and
+    this package has wrappers of its own, which come and go.
     """
-    while home(function).startswith(_WRAPPERS) and hasattr(function, "__wrapped__"):
+    while defining_module(function).startswith(_WRAPPERS) and hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     return function
 
 
-def home(function: FunctionType) -> str:
-    """Return the module that a function was made in, whatever it is said to be."""
+def defining_module(function: FunctionType) -> str:
+    """Return the module that a function was defined in; `__module__` may have been changed."""
     return str(function.__globals__.get("__name__", ""))
 
 
-def begins_later(function: FunctionType) -> bool:
-    """Say whether calling a function only makes a generator, or a context manager of one."""
+def is_generator(function: FunctionType) -> bool:
+    """Return whether calling a function only creates a generator, or a context manager made from one."""
     return inspect.isgeneratorfunction(inspect.unwrap(function))

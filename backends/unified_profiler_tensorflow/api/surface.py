@@ -1,7 +1,7 @@
-"""How calls of TensorFlow and Keras are seen: nearly all of their API is Python, whose code is watched from within.
+"""Registers the API calls of TensorFlow and Keras with the API tracer.
 
-What is watched, and by which names it goes, is in `api_surface_functions` and `api_surface_classes`. Keras's layers are
-called by one method; those of Keras 3 and of tf_keras are both seen, if they are imported.
+Nearly all of their API is Python code. The functions and methods to trace are listed in `functions.py` and
+`classes.py`. Layers are called through one method; both Keras 3 and tf_keras are traced, if they are imported.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from unified_profiler_tensorflow.api.classes import (
     class_name,
     method_name,
     methods,
-    named_by_object,
-    names_by_object,
+    shared_method_names,
+    shared_methods,
 )
-from unified_profiler_tensorflow.api.functions import PACKAGES, functions, innermost, public_things
+from unified_profiler_tensorflow.api.functions import PACKAGES, functions, public_callables, unwrap
 from unified_profiler_tensorflow.api.values import value_texts
 
 _LAYERS = ("keras.src.layers.layer", "tf_keras.src.engine.base_layer", "tf_keras.src.engine.base_layer_v1")
 
 
 class TensorFlowSurface:
-    """The surface of TensorFlow and Keras.
+    """The traceable API of TensorFlow and Keras.
 
-    A function of the user's that TensorFlow traces runs as Python while it is traced, and only then: the calls it makes
-    are recorded as they happen, with tensors that have no device, within the call `tf.function` that had it traced.
-    Further calls of it are calls of `tf.function` and nothing else.
+    A user's `tf.function` runs as Python only while TensorFlow traces it into a graph: the calls it makes are then
+    recorded, with tensors that have no device, inside the call of `tf.function` that caused the tracing. Later calls
+    are recorded as calls of `tf.function` only.
     """
 
     packages = frozenset(PACKAGES)
@@ -46,64 +46,64 @@ class TensorFlowSurface:
     }
 
     def names(self) -> Iterable[str]:
-        """Return the names of everything that can be traced."""
-        watched = _watched()
-        layers = (name for name, thing in public_things() if _is_layer(thing))
-        return [*watched.functions.values(), *(method.name for method in watched.methods), *names_by_object(), *layers]
+        """Return the names of all functions, methods and layers that can be traced."""
+        traced = _traced_api()
+        bases = tuple(_layer_classes())
+        layers = (name for name, value in public_callables() if isinstance(value, type) and issubclass(value, bases))
+        method_names = (method.name for method in traced.methods)
+        return [*traced.functions.values(), *method_names, *shared_method_names(), *layers]
 
     def install(self, tracer: ApiTracer) -> None:
-        """Watch all of it."""
+        """Trace layers and, if calls are recorded, all functions and methods."""
         for layer in _layer_classes():
-            tracer.module_call(innermost(vars(layer)["__call__"]))
+            tracer.module_call(unwrap(vars(layer)["__call__"]))
         if not tracer.wants_calls:
             return
-        watched = _watched()
-        for function, name in watched.functions.items():
+        traced = _traced_api()
+        for function, name in traced.functions.items():
             tracer.function(function, name)
-        for method in watched.methods:
+        for method in traced.methods:
             if method.function is None:
                 tracer.attribute(method.owner, method.attribute, method.name)
             else:
                 tracer.function(method.function, method.name)
-        for function, attribute in watched.named_by_object.items():
-            tracer.method(function, functools.partial(_object_name, attribute))
+        for function, attribute in traced.shared_methods.items():
+            tracer.method(function, functools.partial(_shared_method_name, attribute))
 
     def value_texts(self) -> Mapping[type, Callable[[Any], str]]:
-        """Return what to say of tensors and the like."""
+        """Return the functions that describe tensors and other values, by class."""
         return value_texts()
 
     def module_name(self, module: Any) -> str | None:
-        """Return the name of a layer's class if it is Keras's own."""
+        """Return the name of a layer's class if Keras defines it."""
         kind: type = type(module)
         return _layer_name(kind) if kind.__module__.partition(".")[0] in self.packages else None
 
     def submodules(self, module: Any) -> Iterable[tuple[str, Any]]:
-        """Return all layers below a layer or model; a path is made of the names of layers."""
-        return _below(module, "", {id(module)})
+        """Return all layers below a layer or model; paths consist of layer names."""
+        return _sublayers(module, "", {id(module)})
 
     def synchronize(self) -> None:
-        """Wait for accelerators, if there are any; on the processor a call has ended when it returns."""
+        """Wait for accelerators, if there are any; on the CPU a call has finished when it returns."""
         if _has_accelerator() and tf.executing_eagerly():
             tf.test.experimental.sync_devices()
 
 
-class _Watched(NamedTuple):
-    """Everything that can be watched."""
-
+class _TracedApi(NamedTuple):
     functions: Mapping[FunctionType, str]
     methods: tuple[Method, ...]
-    named_by_object: Mapping[FunctionType, str]
+    shared_methods: Mapping[FunctionType, str]
+
+
+def _traced_api() -> _TracedApi:
+    return _find_traced_api(len(sys.modules))
 
 
 @functools.lru_cache(maxsize=1)
-def _watched_of(module_count: int) -> _Watched:
-    del module_count  # more modules were imported: look again
-    found = functions()
-    return _Watched(found, tuple(methods(found)), dict(named_by_object()))
-
-
-def _watched() -> _Watched:
-    return _watched_of(len(sys.modules))
+def _find_traced_api(module_count: int) -> _TracedApi:
+    del module_count  # part of the cache key: search again after further imports
+    names = functions()
+    return _TracedApi(names, tuple(methods(names)), dict(shared_methods()))
 
 
 @functools.cache
@@ -111,8 +111,8 @@ def _layer_name(kind: type) -> str | None:
     return class_name(kind, among=tuple(_layer_classes()))
 
 
-def _object_name(attribute: str, thing: Any) -> str:
-    return method_name(class_name(type(thing)) or type(thing).__name__, attribute)
+def _shared_method_name(attribute: str, instance: Any) -> str:
+    return method_name(class_name(type(instance)) or type(instance).__name__, attribute)
 
 
 def _layer_classes() -> Iterator[type]:
@@ -122,16 +122,12 @@ def _layer_classes() -> Iterator[type]:
             yield layer
 
 
-def _is_layer(thing: Any) -> bool:
-    return isinstance(thing, type) and issubclass(thing, tuple(_layer_classes()))
-
-
-def _below(layer: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+def _sublayers(layer: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
     for child in layer._flatten_layers(include_self=False, recursive=False):
         if id(child) not in seen:
             name = f"{path}{child.name}"
             yield name, child
-            yield from _below(child, f"{name}.", seen | {id(child)})
+            yield from _sublayers(child, f"{name}.", seen | {id(child)})
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""What is said of TensorFlow's and Keras's values in the arguments of calls: `Tensor[4,16] float32 cpu:0`."""
+"""Describes TensorFlow's and Keras's values in the arguments of traced calls: `Tensor[4,16] float32 cpu:0`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import tensorflow as tf
 
 from unified_profiler.spi.xplane.lanes import device_name
 
-_MOST_KNOWN = 1 << 14
+_MAX_CACHED = 1 << 14
 
-Say = Callable[[Any], str]
+Describe = Callable[[Any], str]
 
 
-def value_texts() -> Mapping[type, Say]:
-    """Return what to say, by class. Nothing is computed for it, and nothing of a value is kept but its text."""
+def value_texts() -> Mapping[type, Describe]:
+    """Return a description function for each class. They compute no values and keep only the text."""
     keras = sys.modules.get("keras")
-    texts: dict[type, Say] = {
+    texts: dict[type, Describe] = {
         tf.Tensor: _symbolic("Tensor"),
         tf.RaggedTensor: _symbolic("RaggedTensor"),
         tf.SparseTensor: _symbolic("SparseTensor"),
@@ -29,35 +29,31 @@ def value_texts() -> Mapping[type, Say]:
         tf.types.experimental.PolymorphicFunction: lambda function: getattr(function, "__name__", "function"),
         type: lambda kind: kind.__name__,
     }
-    eager = _eager_class()
+    eager = getattr(sys.modules.get("tensorflow.python.framework.ops"), "EagerTensor", None)
     if eager is not None:
         texts[eager] = _eager(eager)
     if keras is not None and hasattr(keras, "KerasTensor"):
-        texts |= {keras.KerasTensor: _of_keras("KerasTensor"), keras.Variable: _of_keras("Variable")}
+        texts |= {keras.KerasTensor: _keras_value("KerasTensor"), keras.Variable: _keras_value("Variable")}
     return texts
 
 
-def _eager_class() -> type | None:
-    return getattr(sys.modules.get("tensorflow.python.framework.ops"), "EagerTensor", None)
-
-
-def _eager(kind: Any) -> Say:
-    known: dict[Any, str] = {}
+def _eager(kind: Any) -> Describe:
+    cached: dict[Any, str] = {}
     shape_of, type_of = kind._shape_tuple, kind._datatype_enum
 
-    def text(tensor: Any) -> str:
+    def describe(tensor: Any) -> str:
         key = (shape_of(tensor), type_of(tensor), tensor.device)
-        found = known.get(key)
-        if found is None:
-            found = f"Tensor[{_sizes(key[0])}] {tensor.dtype.name} {_device(key[2])}"
-            if len(known) < _MOST_KNOWN:
-                known[key] = found
-        return found
+        text = cached.get(key)
+        if text is None:
+            text = f"Tensor[{_sizes(key[0])}] {tensor.dtype.name} {_device(key[2])}"
+            if len(cached) < _MAX_CACHED:
+                cached[key] = text
+        return text
 
-    return text
+    return describe
 
 
-def _symbolic(name: str) -> Say:
+def _symbolic(name: str) -> Describe:
     return lambda tensor: f"{name}[{_sizes(tensor.shape)}] {tensor.dtype.name}"
 
 
@@ -65,12 +61,12 @@ def _variable(variable: Any) -> str:
     return f"Variable[{_sizes(variable.shape)}] {variable.dtype.name} {_device(variable.device)}".rstrip()
 
 
-def _of_keras(name: str) -> Say:
+def _keras_value(name: str) -> Describe:
     return lambda value: f"{name}[{_sizes(value.shape)}] {value.dtype}"
 
 
 def _sizes(shape: Iterable[int | None] | Any) -> str:
-    """Return the sizes of a shape; not all need be known, nor how many there are."""
+    """Return the sizes of a shape; both single sizes and the rank may be unknown."""
     if getattr(shape, "rank", 0) is None:
         return "..."
     return ",".join("?" if size is None else str(size) for size in shape)

@@ -1,3 +1,3 @@
-"""Maps native operators to canonical ones, and counts FLOPs, without importing TensorFlow."""
+"""Maps native operators to canonical ones and computes FLOPs, without importing TensorFlow."""
 
 from __future__ import annotations

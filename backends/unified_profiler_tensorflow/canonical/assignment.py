@@ -1,7 +1,7 @@
-"""Canonical operators of TensorFlow nodes: what each is (`op`), what caused it (`origin`) and in which direction.
+"""Assigns canonical operators to TensorFlow nodes: what each is (`op`), what caused it (`origin`), and its direction.
 
-The type of a node tells what it is; its path, made of the scopes of layers, losses and optimizers, tells the rest.
-The names are in canonical/ops.toml.
+The operator follows from the type of a node; origin and direction follow from its path, which consists of the scopes of
+layers, losses and optimizers. The names are in canonical/ops.toml.
 """
 
 from __future__ import annotations
@@ -10,36 +10,36 @@ import re
 from dataclasses import dataclass
 
 from unified_profiler.spi.canonical import BACKWARD, FORWARD, UPDATE
-from unified_profiler_tensorflow.canonical.live_names import NOTHING, Live
+from unified_profiler_tensorflow.canonical.live_names import NO_LIVE_NAMES, LiveNames
 from unified_profiler_tensorflow.canonical.path import GRADIENT, NodePath
 from unified_profiler_tensorflow.canonical.table import table
 from unified_profiler_tensorflow.read.live_objects import INPUT, METRIC, OPTIMIZER, TAPE, UNSURE
 
 _GRADIENT_SUM = re.compile(r"AddN(_\d+)*$")
 _UPDATE_TYPE = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
-_MADE_BY = {METRIC: "x:Metric", INPUT: "x:DataLoad"}
+_CREATOR_OPS = {METRIC: "x:Metric", INPUT: "x:DataLoad"}
 
 
 @dataclass(frozen=True)
 class Canonical:
-    """What is known about a node; None for what is not."""
+    """Operator, origin and direction of a node; None where unknown."""
 
     op: str | None
     origin: str | None
     direction: str | None
 
 
-def lookup(node: str | None, op_type: str, live: Live = NOTHING) -> Canonical:
-    """Find operator, origin and direction of a node. Not cached: ask once for each distinct node.
+def lookup(node: str | None, op_type: str, live: LiveNames = NO_LIVE_NAMES) -> Canonical:
+    """Return operator, origin and direction of a node. Not cached: call it once per distinct node.
 
-    The gradient of an embedding is summed up in the scope of the optimizer, which is the first to need it; it counts as
-    the gradient that it is, told by its type ([gradients_in_update] in canonical/ops.toml).
+    The gradient of an embedding is summed in the scope of the optimizer, which is the first to need it; its type
+    ([gradients_in_update] in canonical/ops.toml) identifies it as a gradient.
 
     Args:
-        node: The name of the node, a path; None where there is none (eager operators, XLA). Then only the operator can
-            be told, unless the type alone tells everything: loading of input, updates.
+        node: The name of the node, a path; None if it has none (eager operators, XLA). Then only the operator is known,
+            except for types that determine everything: input loading, updates.
         op_type: The type of the node, or the name of an HLO instruction.
-        live: Names of live layers, losses and optimizers. They come before what the default names tell.
+        live: Names of live layers, losses and optimizers. They take precedence over default names.
     """
     op = table().kernel(op_type)
     if node is None:
@@ -53,10 +53,10 @@ def lookup(node: str | None, op_type: str, live: Live = NOTHING) -> Canonical:
     return _update(op, op_type, path) or _forward(op, path)
 
 
-def layer_scope(node: str, live: Live = NOTHING) -> str | None:
-    """Return the scope of the layer, or the loss, that a node belongs to, backward as forward; None outside of them.
+def layer_scope(node: str, live: LiveNames = NO_LIVE_NAMES) -> str | None:
+    """Return the scope of the layer or loss that a forward or backward node belongs to; None outside of layers.
 
-    Where no scope is one of a known layer, whatever encloses the operator is taken for one.
+    If no scope is a known layer, the scopes that enclose the operator are taken as the layer.
     """
     path = NodePath(node, live)
     return path.layer_scope() if GRADIENT.search(node) or not path.optimizer else None
@@ -69,23 +69,23 @@ def _by_type(op: str | None, op_type: str) -> Canonical:
 
 
 def _update(op: str | None, op_type: str, path: NodePath) -> Canonical | None:
-    """Return what a node is that updates variables; None for those that do not."""
+    """Classify a node that updates variables; return None for others."""
     optimizer = path.optimizer
-    if optimizer and not optimizer.sure:
+    if optimizer and not optimizer.certain:
         return Canonical(op, None, None)
     if optimizer:
         return Canonical(op, optimizer.update, UPDATE)
     if _UPDATE_TYPE.match(op_type):
         return Canonical(op, op, UPDATE)
-    return Canonical(op, path.live.update, UPDATE) if path.maker == OPTIMIZER else None
+    return Canonical(op, path.live.update, UPDATE) if path.creator == OPTIMIZER else None
 
 
 def _forward(op: str | None, path: NodePath) -> Canonical:
-    """Return what a node is that computes forwards, or sums up gradients, which have no scope there."""
-    if made_by := _MADE_BY.get(path.maker or ""):
-        return Canonical(op, made_by, FORWARD)
+    """Classify a forward node, or one without a gradient scope that sums gradients."""
+    if origin := _CREATOR_OPS.get(path.creator or ""):
+        return Canonical(op, origin, FORWARD)
     if _GRADIENT_SUM.match(path.text):
         return Canonical(op, path.origin(op), BACKWARD)
-    if path.maker == TAPE:  # a gradient that somebody wrote for a function: which function is not told
+    if path.creator == TAPE:  # a custom gradient: its function is unknown
         return Canonical(op, None, BACKWARD)
-    return Canonical(op, None, None) if path.maker == UNSURE else Canonical(op, path.origin(op), FORWARD)
+    return Canonical(op, None, None) if path.creator == UNSURE else Canonical(op, path.origin(op), FORWARD)

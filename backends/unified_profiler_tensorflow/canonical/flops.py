@@ -1,8 +1,8 @@
-"""Floating-point operations of a node, from the shapes that were recorded and what the live graph told about it.
+"""Computes the floating-point operations of a node from its recorded shapes and its attributes in the live graph.
 
-TensorFlow's profilers count none. Counted are products of matrices and convolutions, a multiplication and an addition
-for each pair of numbers; biases and activations that are fused with them are not, and neither is anything else. Where
-shapes and graph leave more than one answer there is none.
+TensorFlow's profilers report none. Only matrix products and convolutions are counted, with one multiplication and one
+addition for each pair of numbers; biases and activations that are fused with them are not. If shapes and attributes
+allow more than one result, there is none.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _SPATIAL = {"NHWC": slice(1, 3), "NCHW": slice(2, 4), "NDHWC": slice(1, 4), "NCD
 _OTHER_DIMENSIONS = "..."
 
 
-class Recorded(NamedTuple):
-    """What was recorded of one call of a node: the shapes of its inputs and, maybe, of its first output."""
+class RecordedShapes(NamedTuple):
+    """The shapes of a node's inputs and, if recorded, of its first output."""
 
     inputs: Sequence[Shape]
     output: Shape | None = None
 
 
-Formula = Callable[[Recorded, Details], "int | None"]
+Formula = Callable[[RecordedShapes, Details], "int | None"]
 
 
 def flops_of(
@@ -43,44 +43,46 @@ def flops_of(
     outputs: str | None = None,
     details: Collection[Details] = (),
 ) -> int | None:
-    """Return the floating-point operations of a node, None where they are not counted or not known.
+    """Return the floating-point operations of a node; None if they are not counted or unknown.
 
     Args:
         op_type: The type of the node.
         shapes: The shapes of its inputs, JSON.
         types: Their types, JSON.
         outputs: The shapes of its outputs, JSON; None where they were not recorded.
-        details: What the graphs told about nodes of its name.
+        details: The attributes of all graph nodes of its name.
     """
     formula = _FORMULAS.get(_VARIANT.sub("", op_type))
     if formula is None or not shapes or not _FLOATS.intersection(msgspec.json.decode(types or "[]")):
         return None
-    recorded = Recorded(msgspec.json.decode(shapes), (msgspec.json.decode(outputs or "[]") or [None])[0])
-    answers = {_answer(formula, recorded, each) for each in details} - {None}
-    answers = answers or {_answer(formula, recorded, {})}
-    return answers.pop() if len(answers) == 1 else None
+    recorded = RecordedShapes(msgspec.json.decode(shapes), (msgspec.json.decode(outputs or "[]") or [None])[0])
+    results = {_evaluate(formula, recorded, each) for each in details} - {None}
+    results = results or {_evaluate(formula, recorded, {})}
+    return results.pop() if len(results) == 1 else None
 
 
-def _answer(formula: Formula, recorded: Recorded, details: Details) -> int | None:
+def _evaluate(formula: Formula, recorded: RecordedShapes, details: Details) -> int | None:
     try:
         return formula(recorded, details)
-    except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):  # details or shapes of something else
+    except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):  # details or shapes of another node
         return None
 
 
-def _product(recorded: Recorded, details: Details) -> int | None:
+def _product(recorded: RecordedShapes, details: Details) -> int | None:
     (*left_batch, rows, columns), (*right_batch, lower, upper) = recorded.inputs[:2]
-    shared = _shared(recorded, details, (rows, columns), (lower, upper))
-    if shared is None:
+    inner = _inner_size(recorded, details, (rows, columns), (lower, upper))
+    if inner is None:
         return None
-    return 2 * prod(_broadcast(left_batch, right_batch)) * rows * columns * lower * upper // shared
+    return 2 * prod(_broadcast(left_batch, right_batch)) * rows * columns * lower * upper // inner
 
 
-def _shared(recorded: Recorded, details: Details, left: tuple[int, int], right: tuple[int, int]) -> int | None:
-    """Return the length of the vectors that are multiplied: either side of a matrix, since each may be transposed."""
+def _inner_size(
+    recorded: RecordedShapes, details: Details, left: tuple[int, int], right: tuple[int, int]
+) -> int | None:
+    """Return the size of the dimension that is summed over: either of a matrix, since each may be transposed."""
     result = recorded.output or details.get("result")
     if result:
-        return _root(prod(left) * prod(right), prod(result[-2:]))
+        return _inner_size_from(prod(left) * prod(right), prod(result[-2:]))
     if "transpose_a" in details or "adj_x" in details:
         side = left[0] if details.get("transpose_a") or details.get("adj_x") else left[1]
         other = right[1] if details.get("transpose_b") or details.get("adj_y") else right[0]
@@ -88,19 +90,19 @@ def _shared(recorded: Recorded, details: Details, left: tuple[int, int], right: 
     both = set(left) & set(right)
     if len(both) == 1:
         return both.pop()
-    (width,) = recorded.inputs[2]  # the bias of a fused product is as long as its result is wide
+    (width,) = recorded.inputs[2]  # the bias of a fused product has the width of its result
     return prod(right) // width if width in right else None
 
 
-def _root(numbers: int, results: int) -> int | None:
-    """Return the side that both matrices have and their product does not."""
-    square, rest = divmod(numbers, results)
+def _inner_size_from(inputs: int, result: int) -> int | None:
+    """Return the inner size, given the number of elements of both matrices, multiplied, and of their product."""
+    square, rest = divmod(inputs, result)
     side = isqrt(square)
     return side if not rest and side * side == square else None
 
 
-def _einsum(recorded: Recorded, details: Details) -> int | None:
-    """Return the work of a sum of products over all letters of the equation; of no sum there are only products."""
+def _einsum(recorded: RecordedShapes, details: Details) -> int | None:
+    """Count one product for each combination of indices in the equation, and an addition if any index is summed."""
     terms, _, result = details["equation"].replace(" ", "").partition("->")
     sizes: dict[str, int] = {}
     others: Shape = []
@@ -114,41 +116,41 @@ def _einsum(recorded: Recorded, details: Details) -> int | None:
     return prod([*sizes.values(), *others]) * (2 if set(sizes) - set(result) else 1)
 
 
-def _convolution(recorded: Recorded, details: Details, *, depthwise: bool = False) -> int | None:
+def _convolution(recorded: RecordedShapes, details: Details, *, depthwise: bool = False) -> int | None:
     image, filters = recorded.inputs[:2]
     if recorded.output is not None:
-        return _at_each(recorded.output, filters, depthwise=depthwise)
+        return _convolution_flops(recorded.output, filters, depthwise=depthwise)
     if details.get("filter", filters) != filters or len(image) != len(filters):
-        return None  # of another node that has the name
-    return 2 * image[0] * prod(_sizes(image, filters, details)) * prod(filters)
+        return None  # details of another node with the same name
+    return 2 * image[0] * prod(_output_sizes(image, filters, details)) * prod(filters)
 
 
-def _image_gradient(recorded: Recorded, _: Details, *, depthwise: bool = False) -> int:
+def _image_gradient(recorded: RecordedShapes, _: Details, *, depthwise: bool = False) -> int:
     filters, gradient = recorded.inputs[1:3]
-    return _at_each(gradient, filters, depthwise=depthwise)
+    return _convolution_flops(gradient, filters, depthwise=depthwise)
 
 
-def _filter_gradient(recorded: Recorded, details: Details, *, depthwise: bool = False) -> int:
-    return _at_each(recorded.inputs[2], recorded.output or details["filter"], depthwise=depthwise)
+def _filter_gradient(recorded: RecordedShapes, details: Details, *, depthwise: bool = False) -> int:
+    return _convolution_flops(recorded.inputs[2], recorded.output or details["filter"], depthwise=depthwise)
 
 
-def _at_each(result: Shape, filters: Shape, *, depthwise: bool) -> int:
-    """Return the work of a convolution: the whole filter at each place of its result."""
+def _convolution_flops(result: Shape, filters: Shape, *, depthwise: bool) -> int:
+    """Count the whole filter at each position of the result."""
     channels = filters[-1] * filters[-2] if depthwise else filters[-1]
     return 2 * prod(result) // channels * prod(filters)
 
 
-def _sizes(image: Shape, filters: Shape, details: Details) -> Shape:
-    """Return height, width... of the result of a convolution."""
-    place, all_ones = _SPATIAL[details["data_format"]], [1] * len(image)
-    strides, dilations = details["strides"][place], details.get("dilations", all_ones)[place]
+def _output_sizes(image: Shape, filters: Shape, details: Details) -> Shape:
+    """Return the spatial sizes (height, width, ...) of the result of a convolution."""
+    spatial, all_ones = _SPATIAL[details["data_format"]], [1] * len(image)
+    strides, dilations = details["strides"][spatial], details.get("dilations", all_ones)[spatial]
     if details["padding"] == "SAME":
-        return [-(-size // stride) for size, stride in zip(image[place], strides, strict=True)]
+        return [-(-size // stride) for size, stride in zip(image[spatial], strides, strict=True)]
     padding = details.get("explicit_paddings") or [0, 0] * len(image)
-    padded = [size + sum(padding[2 * axis : 2 * axis + 2]) for axis, size in enumerate(image)][place]
+    padded = [size + sum(padding[2 * axis : 2 * axis + 2]) for axis, size in enumerate(image)][spatial]
     widths = [(width - 1) * dilation + 1 for width, dilation in zip(filters, dilations, strict=False)]
-    fitting = zip(padded, widths, strides, strict=True)
-    return [max(0, (size - width) // stride + 1) for size, width, stride in fitting]
+    axes = zip(padded, widths, strides, strict=True)
+    return [max(0, (size - width) // stride + 1) for size, width, stride in axes]
 
 
 def _broadcast(left: Shape, right: Shape) -> Shape:

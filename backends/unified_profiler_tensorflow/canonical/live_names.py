@@ -1,4 +1,4 @@
-"""Names of live objects, as far as they tell what a scope is."""
+"""Maps scope names to the classes of the live layers, losses and optimizers that the scopes are named after."""
 
 from __future__ import annotations
 
@@ -10,68 +10,65 @@ from types import MappingProxyType
 from unified_profiler_tensorflow.canonical.table import snake_case, table
 from unified_profiler_tensorflow.read.live_objects import OPTIMIZER, LiveObjects
 
-_LAST_NUMBER = re.compile(r"_\d+$")
-"""What TensorFlow appends to the name of a layer to make a scope that is not there yet."""
+_NUMBER_SUFFIX = re.compile(r"_\d+$")
+"""The suffix that TensorFlow appends to the name of a layer to make a scope unique."""
 
 
 @dataclass(frozen=True)
-class Known:
-    """What is known about the object that a scope is named after.
+class ScopeObject:
+    """The object that a scope is named after.
 
     Attributes:
-        scope: Its class, in the spelling of scopes.
+        class_name: Its class, in the spelling of scopes; empty for optimizers.
         update: The operator of an optimizer, None for layers and losses.
-        sure: False where objects of different classes share the name: it is one of them, but which is not known.
+        certain: False where objects of different classes share the name, so that the class is unknown.
     """
 
-    scope: str = ""
+    class_name: str = ""
     update: str | None = None
-    sure: bool = True
+    certain: bool = True
 
 
 @dataclass(frozen=True)
-class Live:
-    """The names of objects that were alive, and what they stand for."""
+class LiveNames:
+    """The names of the objects that were alive when recording ended; empty if none were recorded."""
 
-    names: Mapping[str, Known] = field(default_factory=lambda: MappingProxyType({}))
+    names: Mapping[str, ScopeObject] = field(default_factory=lambda: MappingProxyType({}))
     roots: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Sort of the object that made a node without a scope."""
+    """Kind of the object that created a node without a scope."""
     gradients: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Type of the node whose gradient a node is a part of."""
+    """Type of the forward node that a node in a gradient belongs to."""
     update: str = "x:Optimizer"
-    """The operator of all optimizers, where they have one in common."""
+    """The operator of all optimizers, if they share one."""
 
     @classmethod
-    def of(cls, objects: LiveObjects) -> Live:
-        """Make it from what the recorder noted."""
-        names = {name: _known(classes) for name, classes in objects.names.items()}
-        updates = {known.update for known in names.values() if known.update}
+    def of(cls, objects: LiveObjects) -> LiveNames:
+        """Create it from the objects that the recorder saved."""
+        names = {name: _scope_object(classes) for name, classes in objects.names.items()}
+        updates = {owner.update for owner in names.values() if owner.update}
         return cls(names, objects.roots, objects.gradients, updates.pop() if len(updates) == 1 else "x:Optimizer")
 
-    def get(self, scope: str) -> Known | None:
-        """Return what is known about the object of a scope: of its very name, or of that with a number appended."""
-        return self.names.get(scope) or self.names.get(_LAST_NUMBER.sub("", scope))
+    def get(self, scope: str) -> ScopeObject | None:
+        """Return the object of a scope, by the exact name or without the number appended to it."""
+        return self.names.get(scope) or self.names.get(_NUMBER_SUFFIX.sub("", scope))
 
 
-def _known(classes: Sequence[tuple[str, str]]) -> Known:
-    """Return what objects of one name have in common."""
-    found = [_of_class(sort, name) for sort, name in classes]
-    if len({_meaning(known) for known in found}) == 1:
-        return found[0]
-    return Known(update=next((known.update for known in found if known.update), None), sure=False)
+def _scope_object(classes: Sequence[tuple[str, str]]) -> ScopeObject:
+    """Merge objects that share a name."""
+    objects = [
+        ScopeObject(update=table().optimizer_class(name)) if kind == OPTIMIZER else ScopeObject(snake_case(name))
+        for kind, name in classes
+    ]
+    if len(set(map(_meaning, objects))) == 1:
+        return objects[0]
+    return ScopeObject(update=next((owner.update for owner in objects if owner.update), None), certain=False)
 
 
-def _of_class(sort: str, name: str) -> Known:
-    if sort == OPTIMIZER:
-        return Known(update=table().optimizer_class(name))
-    return Known(scope=snake_case(name))
+def _meaning(owner: ScopeObject) -> tuple[str | None, ...]:
+    """Return everything that is derived from the class."""
+    ops, name = table(), owner.class_name
+    return owner.update, ops.layer(name, inside=None), ops.activations.get(name), ops.function(name)
 
 
-def _meaning(known: Known) -> tuple[str | None, ...]:
-    """Return all that the name of the class decides."""
-    asked, scope = table(), known.scope
-    return known.update, asked.layer(scope, inside=None), asked.activations.get(scope), asked.function(scope)
-
-
-NOTHING = Live()
-"""Where nobody noted what was alive: the default names tell what they can."""
+NO_LIVE_NAMES = LiveNames()
+"""Used where no live objects were saved: only default names identify layers and optimizers."""

@@ -1,4 +1,4 @@
-"""Answers questions about canonical/ops.toml: the operators of nodes, scopes, layers and optimizers."""
+"""Looks up the canonical operators of nodes, scopes, layers and optimizers in canonical/ops.toml."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from unified_profiler.spi.canonical import OPTIMIZER, CanonicalTables, OperatorN
 
 _KERNEL_VARIANT = re.compile(r"^_*(Mkl)?(Native)?(?=\w)|V\d+$")
 _HLO_NUMBER = re.compile(r"^wrapped_|(\.(\d+|clone|remat\d*))+$")
-_OF_V1 = re.compile(r"(?<=\w)Optimizer$")
+_V1_SUFFIX = re.compile(r"(?<=\w)Optimizer$")
 _SUBLAYER = "sublayer."
 
 
 class Table:
-    """The whole file; layers, optimizers and activations are also found by the scopes that are named after them."""
+    """The whole file; layers, optimizers and activations can also be looked up by the scopes named after them."""
 
     def __init__(self, tables: CanonicalTables) -> None:
         self._kernels, self._hlo = tables.kernel, tables.more["hlo"]
@@ -34,48 +34,47 @@ class Table:
         self.gradients_in_update = tables.lists["gradients_in_update"]
 
     def kernel(self, name: str) -> str | None:
-        """Return the operator of a node type or an HLO instruction; variants of a type are the same operator."""
-        return (
-            self._of_type(name) or self._hlo.find_exact(_HLO_NUMBER.sub("", name)) or self._kernels.find_wildcard(name)
-        )
+        """Return the operator of a node type or an HLO instruction; variants of a type have the same operator."""
+        hlo = _HLO_NUMBER.sub("", name)
+        return self._node_type(name) or self._hlo.find_exact(hlo) or self._kernels.find_wildcard(name)
 
     def layer(self, scope: str, *, inside: str | None) -> str | None:
-        """Return the operator of a layer or a loss; some scopes mean a layer inside certain others only."""
+        """Return the operator of a layer or a loss; some scopes are layers only inside certain others."""
         sublayers = self._sublayers.get(inside or "")
         return (sublayers and sublayers.find_exact(scope)) or self._layers.get(scope)
 
     def function(self, name: str) -> str | None:
-        """Return the operator of a scope that is named after a function or, as is the default, after a node type."""
-        return self._functions.find_exact(name) or self._of_type(name)
+        """Return the operator of a scope that is named after a function or, by default, after a node type."""
+        return self._functions.find_exact(name) or self._node_type(name)
 
     def is_function(self, name: str) -> bool:
-        """Say whether a scope is named after a function or a node type."""
+        """Return whether a scope is named after a function or a node type."""
         return (self.function(name) or self._kernels.find_wildcard(name)) is not None
 
     def optimizer(self, scope: str) -> str | None:
-        """Return the operator of an optimizer, by its class as such or in the spelling of scopes."""
+        """Return the operator of an optimizer, given its class name or its scope."""
         return self._optimizers.get(scope)
 
     def optimizer_class(self, name: str) -> str:
-        """Return the operator of what is known to be an optimizer; those of tf.compat.v1 end in `Optimizer`."""
-        return self.optimizer(name) or self.optimizer(_OF_V1.sub("", name)) or OPTIMIZER
+        """Return the operator of an optimizer class; those of tf.compat.v1 end in `Optimizer`."""
+        return self.optimizer(name) or self.optimizer(_V1_SUFFIX.sub("", name)) or OPTIMIZER
 
-    def _of_type(self, name: str) -> str | None:
+    def _node_type(self, name: str) -> str | None:
         return self._kernels.find_exact(name, _KERNEL_VARIANT.sub("", name))
 
 
 @cache
 def table() -> Table:
-    """Read the file, once."""
+    """Return the table, which is read once."""
     return Table(load_canonical("unified_profiler_tensorflow"))
 
 
 def snake_case(name: str) -> str:
-    """Write the name of a class as Keras does where it names scopes after classes: LeakyReLU is leaky_re_lu."""
+    """Convert a class name the way Keras does for scopes: LeakyReLU becomes leaky_re_lu."""
     name = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
 
 
 def _by_scope(section: OperatorNames) -> dict[str, str]:
-    """Key by the scope that is named after each class."""
+    """Return the operators by the scopes named after the classes."""
     return {snake_case(name): op for name, op in section.operators.items()}

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from unified_profiler.model.foreign_values import whole
 from unified_profiler_tensorflow.canonical import assignment, flops
-from unified_profiler_tensorflow.canonical.live_names import NOTHING, Live
+from unified_profiler_tensorflow.canonical.live_names import NO_LIVE_NAMES, LiveNames
 from unified_profiler_tensorflow.canonical.path import name_in_graph
 from unified_profiler_tensorflow.read.live_objects import Details, LiveObjects
 
@@ -17,14 +17,14 @@ from unified_profiler_tensorflow.read.live_objects import Details, LiveObjects
 class NodeLookup:
     """Classifies the nodes of one capture, by the live objects of the recorded process where these are known."""
 
-    live: Live = NOTHING
+    live: LiveNames = NO_LIVE_NAMES
     details: Mapping[str, Sequence[Details]] = field(default_factory=lambda: MappingProxyType({}))
     counts_flops: bool = True
 
     @classmethod
     def of(cls, objects: LiveObjects) -> NodeLookup:
         """Build it from the note that the recorder wrote."""
-        return cls(Live.of(objects), objects.nodes, objects.flops)
+        return cls(LiveNames.of(objects), objects.nodes, objects.flops)
 
     def canonical(self, node: str | None, op_type: str) -> assignment.Canonical:
         """Return operator, origin and direction."""

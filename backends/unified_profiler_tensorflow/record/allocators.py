@@ -1,8 +1,8 @@
-"""What TensorFlow's allocators hold on each GPU, asked of the eager context.
+"""Reads the bytes in use on each GPU from TensorFlow's eager context.
 
-`tf.config.experimental.get_memory_info` asks the same, but is public API, whose calls may be being traced, and makes
-the context if there is none. Of the memory of the host TensorFlow tells nothing, or always zero; of that of v1
-sessions, which have devices of their own, nothing.
+`tf.config.experimental.get_memory_info` returns the same numbers, but it is public API, whose calls may be traced, and
+it creates the context if there is none. TensorFlow reports no host memory (or always zero), and none for v1 sessions,
+which have their own devices.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from unified_profiler.spi.xplane.lanes import device_name
 
 
 def allocated_bytes() -> dict[str, int]:
-    """Return the bytes in use by device; nothing before the program has made TensorFlow set up its devices."""
+    """Return the bytes in use by device; empty until the program has initialized TensorFlow's devices."""
     context: Any = sys.modules["tensorflow.python.eager.context"].context_safe()
     if context is None or not context._initialized:
         return {}
-    found = {}
-    for number, device in enumerate(context.list_logical_devices("GPU")):
-        with suppress(ValueError):  # some allocators keep no account
-            found[device_name("GPU", number)] = context.get_memory_info(device.name)["current"]
-    return found
+    allocated = {}
+    for index, device in enumerate(context.list_logical_devices("GPU")):
+        with suppress(ValueError):  # some allocators keep no statistics
+            allocated[device_name("GPU", index)] = context.get_memory_info(device.name)["current"]
+    return allocated

@@ -1,6 +1,6 @@
-"""How the nodes of live graphs compute, which tells how much: strides, transpositions, equations.
+"""Reads the attributes of live graph nodes from which FLOPs are computed: strides, transpositions, equations.
 
-Graphs are only read. If there is more to read than fits into the time that this may take, nothing is known.
+Graphs are only read. If reading exceeds its time limit, the result is empty.
 """
 
 from __future__ import annotations
@@ -14,56 +14,48 @@ from unified_profiler_tensorflow.read.live_objects import Details
 from unified_profiler_tensorflow.record.live_graphs import within_budget
 
 _PRODUCT = re.compile(r"(Depthwise)?Conv[23][Dd]\w*|(Batch)?MatMul(V\d)?|Einsum")
-_FUSED = re.compile(
+_FUSIBLE = re.compile(
     r"BiasAdd|Add(V2)?|Sub|Mul|Squeeze|FusedBatchNorm(V\d)?|(Leaky)?Relu6?|Elu|Sigmoid|Tanh|Softplus|Erfc?|Pow|Neg|Cast"
 )
-"""What TensorFlow fuses with a product before it, alone or as the pieces of an activation."""
-_FUSED_AFTER = 10
-"""So many nodes after a product may be fused with it; the fused one is called after the last."""
+"""Node types that TensorFlow fuses with a preceding product, alone or as parts of an activation."""
+_MAX_FUSED = 10
+"""Maximum number of nodes after a product that may be fused with it; the fused node is named after the last."""
 _GRADIENT = "gradient"
 
 
-def details_of(graphs: Iterable[Any]) -> dict[str, list[Details]]:
-    """Return how products of matrices and convolutions compute, by the names of their nodes and of those after."""
-    found: dict[str, list[Details]] = {}
+def collect_node_details(graphs: Iterable[Any]) -> dict[str, list[Details]]:
+    """Return the attributes of matrix products and convolutions, also under the names of nodes that may be fused."""
+    nodes: dict[str, list[Details]] = {}
     with suppress(TimeoutError):
         for op in within_budget(op for graph in graphs for op in graph.get_operations()):
             if _PRODUCT.fullmatch(op.type):
-                _add(found, op)
-        return found
+                _add(nodes, op)
+        return nodes
     return {}
 
 
-def _add(found: dict[str, list[Details]], op: Any) -> None:
+def _add(nodes: dict[str, list[Details]], op: Any) -> None:
     details = _details(op)
-    for name in (op.name, *_following(op)):
-        known = found.setdefault(name, [])
-        if details not in known:
-            known.append(details)
+    for name in (op.name, *_fusible_successors(op)):
+        if details not in nodes.setdefault(name, []):
+            nodes[name].append(details)
 
 
 def _details(op: Any) -> Details:
-    """Return all attributes that change the amount of work, and the shapes that the graph tells."""
-    read: dict[str, Callable[[Any], Any]] = {
-        "strides": list,
-        "padding": _text,
-        "explicit_paddings": list,
-        "dilations": list,
-        "data_format": _text,
-        "transpose_a": bool,
-        "transpose_b": bool,
-        "adj_x": bool,
-        "adj_y": bool,
-        "equation": _text,
+    """Return all attributes that change the amount of work, and the shape that the graph contains."""
+    converters: dict[str, Callable[[Any], Any]] = {
+        **dict.fromkeys(("strides", "explicit_paddings", "dilations"), list),
+        **dict.fromkeys(("transpose_a", "transpose_b", "adj_x", "adj_y"), bool),
+        **dict.fromkeys(("padding", "data_format", "equation"), _text),
     }
-    known = {attr.name for attr in op.op_def.attr}
-    details = {name: convert(op.get_attr(name)) for name, convert in read.items() if name in known}
+    names = {attr.name for attr in op.op_def.attr}
+    details = {name: convert(op.get_attr(name)) for name, convert in converters.items() if name in names}
     name, shape = _shape(op)
     return details | ({name: shape.as_list()} if shape.is_fully_defined() else {})
 
 
 def _shape(op: Any) -> tuple[str, Any]:
-    """Return the filter of a convolution, an input of most and the result of its gradient; or a product's matrix."""
+    """Return the filter of a convolution (an input, or the output of the filter's gradient), or a product's matrix."""
     if "Conv" in op.type:
         return "filter", (op.outputs[0] if "BackpropFilter" in op.type else op.inputs[1]).shape
     return "result", op.outputs[0].shape[-2:]
@@ -73,15 +65,15 @@ def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _following(op: Any) -> Iterator[str]:
-    """Yield the names of the nodes that may be fused with a product; gradients are not."""
-    seen, level = {op.name}, [op] if not op.name.startswith(_GRADIENT) else []
-    for _ in range(_FUSED_AFTER):
-        users = {user.name: user for made in level for tensor in made.outputs[:1] for user in tensor.consumers()}
-        level = [user for name, user in users.items() if name not in seen and _may_be_fused(user)]
-        seen |= {user.name for user in level}
-        yield from (user.name for user in level)
+def _fusible_successors(product: Any) -> Iterator[str]:
+    """Yield the names of the nodes that may be fused with a product; gradients are never fused."""
+    seen, frontier = {product.name}, [product] if not product.name.startswith(_GRADIENT) else []
+    for _ in range(_MAX_FUSED):
+        users = {user.name: user for op in frontier for tensor in op.outputs[:1] for user in tensor.consumers()}
+        frontier = [user for name, user in users.items() if name not in seen and _is_fusible(user)]
+        seen |= {user.name for user in frontier}
+        yield from (user.name for user in frontier)
 
 
-def _may_be_fused(op: Any) -> bool:
-    return _FUSED.fullmatch(op.type) is not None and not op.name.startswith(_GRADIENT)
+def _is_fusible(op: Any) -> bool:
+    return _FUSIBLE.fullmatch(op.type) is not None and not op.name.startswith(_GRADIENT)

@@ -1,4 +1,4 @@
-"""One run of a session: how it is called so that TensorFlow traces it, and what is kept of it."""
+"""Traces single runs of v1 sessions: passes tracing options to TensorFlow and keeps the RunMetadata it returns."""
 
 from __future__ import annotations
 
@@ -7,42 +7,18 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-
-class Collector(Protocol):
-    """Whoever collects the runs."""
-
-    step: int | None
-
-    def begin(self) -> None:
-        """Count a run that begins."""
-        ...
-
-    def end(self) -> None:
-        """Count a run that ended."""
-        ...
-
-    def options_for(self, given: Any) -> Any:
-        """Return a copy of a run's own options that traces it."""
-        ...
-
-    def keep(self, metadata: bytes, graph: Any, *, step: int | None, start_ns: int) -> None:
-        """Keep a run that ended well."""
-        ...
-
-    def failed(self, error: Exception) -> None:
-        """Tell that a run could not be traced."""
-        ...
+    from unified_profiler_tensorflow.record.session_collector import SessionCollector
 
 
 class Run(NamedTuple):
-    """A run that ended well."""
+    """A run that succeeded."""
 
     metadata: bytes
     graph: str | None
@@ -52,107 +28,101 @@ class Run(NamedTuple):
     thread: int
 
     @property
-    def computed(self) -> bool:
-        """Whether there was anything to compute."""
+    def has_nodes(self) -> bool:
+        """Whether any node was executed."""
         stats = tf.compat.v1.RunMetadata.FromString(self.metadata).step_stats
         return any(device.node_stats for device in stats.dev_stats)
 
     def entry(self) -> dict[str, Any]:
-        """Return what RunMetadata does not say."""
+        """Return the fields that RunMetadata does not contain."""
         entry = self._asdict()
         del entry["metadata"]
         return {**entry, "pid": os.getpid()}
 
 
-class _Traced(ABC):
-    """One run: what it is called with instead of the user's own, and what is kept of it when it ended well.
+class _TracedRun(ABC):
+    """Provides the options and metadata of one run in place of the user's, and keeps the run if it succeeds.
 
-    What goes wrong here is told and forgotten, so that the run is made exactly once, as the user wrote it if need be.
+    Errors in tracing are reported and suppressed, so that the run is made exactly once, untraced if necessary.
     """
 
-    def __init__(self, collector: Collector, options: Any, metadata: Any) -> None:
+    def __init__(self, collector: SessionCollector, options: Any, metadata: Any) -> None:
         self.options, self.metadata = options, metadata
         self._collector = collector
         self._step = collector.step
         self._start_ns: int | None = None
-        self._taken = ExitStack()
+        self._buffers = ExitStack()
 
     @abstractmethod
-    def _ask(self) -> None:
-        """Replace options and metadata by such as trace the run."""
+    def _request_trace(self) -> None:
+        """Replace options and metadata with ones that trace the run."""
 
     @abstractmethod
-    def _told(self) -> tuple[bytes, Any]:
+    def _recorded(self) -> tuple[bytes, Any]:
         """Return RunMetadata and graph of the run."""
 
     def __enter__(self) -> Self:
-        """Ask for a trace."""
-        self._collector.begin()
+        """Request a trace."""
+        self._collector.count_running(1)
         try:
-            self._ask()
+            self._request_trace()
         except Exception as error:  # noqa: BLE001  the user's run goes on
-            self._collector.failed(error)
+            self._collector.report_failure(error)
         else:
             self._start_ns = time.time_ns()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Keep the run if it ended well."""
+        """Keep the run if it succeeded."""
         try:
-            with self._taken:
+            with self._buffers:
                 if kind is None and self._start_ns is not None:
-                    metadata, graph = self._told()
+                    metadata, graph = self._recorded()
                     self._collector.keep(metadata, graph, step=self._step, start_ns=self._start_ns)
-        except Exception as failure:  # noqa: BLE001  the user's run has ended well
-            self._collector.failed(failure)
+        except Exception as failure:  # noqa: BLE001  the user's run has succeeded
+            self._collector.report_failure(failure)
         finally:
-            self._collector.end()
+            self._collector.count_running(-1)
 
 
-class TracedCall(_Traced):
-    """A run through TensorFlow's C interface, whose buffers hold options and metadata."""
+class TracedSessionRun(_TracedRun):
+    """A run through TensorFlow's C interface (`native`), whose buffers hold options and metadata.
 
-    def __init__(self, collector: Collector, native: Any, session: Any, options: Any, metadata: Any) -> None:
-        """Prepare a run.
+    `options` and `metadata` are None where the user passed none.
+    """
 
-        Args:
-            collector: Whoever collects it.
-            native: The module of TensorFlow's C functions.
-            session: The session that runs.
-            options: The user's, None without.
-            metadata: The user's, None without.
-        """
+    def __init__(self, collector: SessionCollector, native: Any, session: Any, options: Any, metadata: Any) -> None:
         super().__init__(collector, options, metadata)
         self._native = native
         self._session = session
 
-    def _ask(self) -> None:
-        given = None
+    def _request_trace(self) -> None:
+        user_options = None
         if self.options is not None:
-            given = tf.compat.v1.RunOptions.FromString(self._native.TF_GetBuffer(self.options))
-        wanted = self._collector.options_for(given).SerializeToString()
-        options = self._take(self._native.TF_NewBufferFromString(wanted))
-        self.metadata = self._take(self._native.TF_NewBuffer()) if self.metadata is None else self.metadata
+            user_options = tf.compat.v1.RunOptions.FromString(self._native.TF_GetBuffer(self.options))
+        encoded = self._collector.tracing_options(user_options).SerializeToString()
+        options = self._delete_at_exit(self._native.TF_NewBufferFromString(encoded))
+        self.metadata = self._delete_at_exit(self._native.TF_NewBuffer()) if self.metadata is None else self.metadata
         self.options = options
 
-    def _take(self, buffer: Any) -> Any:
-        self._taken.callback(self._native.TF_DeleteBuffer, buffer)
+    def _delete_at_exit(self, buffer: Any) -> Any:
+        self._buffers.callback(self._native.TF_DeleteBuffer, buffer)
         return buffer
 
-    def _told(self) -> tuple[bytes, Any]:
+    def _recorded(self) -> tuple[bytes, Any]:
         return self._native.TF_GetBuffer(self.metadata), self._session.graph
 
 
-class TracedFunction(_Traced):
-    """A call of a function of tf_keras in graph mode, which keeps options and metadata as messages."""
+class TracedKerasFunction(_TracedRun):
+    """A call of a tf_keras function in graph mode, which stores options and metadata as messages."""
 
-    def __init__(self, collector: Collector, function: Any) -> None:
+    def __init__(self, collector: SessionCollector, function: Any) -> None:
         super().__init__(collector, function.run_options, function.run_metadata)
         self._function = function
 
-    def _ask(self) -> None:
-        self.options = self._collector.options_for(self.options)
+    def _request_trace(self) -> None:
+        self.options = self._collector.tracing_options(self.options)
         self.metadata = tf.compat.v1.RunMetadata() if self.metadata is None else self.metadata
 
-    def _told(self) -> tuple[bytes, Any]:
+    def _recorded(self) -> tuple[bytes, Any]:
         return self.metadata.SerializeToString(), self._function.outputs[0].graph

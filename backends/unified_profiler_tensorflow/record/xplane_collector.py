@@ -1,8 +1,8 @@
-"""XPlaneCollector: TensorFlow's own profiler of the whole process, through one recording.
+"""Runs TensorFlow's own profiler of the whole process, which writes XPlane files, for one recording.
 
-TensorFlow allows one profiler at a time in a process. One that is already active is somebody else's and is not touched,
-and one that the program starts while this one records takes its place. To tell the two apart, the native session is
-held here and not where `tf.profiler.experimental` keeps that of the program, which can stop only its own.
+TensorFlow allows one profiler at a time in a process. If the program's is already active, it is left alone; if the
+program starts one while ours records, ours ends. To keep them apart, our native session is held here and not where
+`tf.profiler.experimental` keeps the program's, so that the program can stop only its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import operator
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,78 +28,78 @@ from unified_profiler.spi.recorder_states import native_errors
 _PROFILER = "tf.profiler.experimental"
 
 _BUSY = (
-    "A profiler of TensorFlow is already active in this process (a TensorBoard callback with `profile_batch`, a "
-    "profiler server, a run with FULL_TRACE?), and TensorFlow allows one at a time. Stop it before this one records, "
-    "or leave TensorFlow out with `backend=`."
+    "Another TensorFlow profiler is already active in this process (a TensorBoard callback with `profile_batch`, a "
+    "profiler server, a run with FULL_TRACE?), and TensorFlow allows one at a time. Stop it before recording starts, "
+    "or exclude TensorFlow with `backend=`."
 )
 _DISPLACED = (
-    "The program started TensorFlow's profiler itself while this one recorded (`tf.profiler.experimental.start`, a "
-    "TensorBoard callback with `profile_batch`), and TensorFlow allows one at a time. The program has what its own "
-    "recorded; what this one had recorded is lost. Use one of them in a step, or leave TensorFlow out with `backend=`."
+    "The program started TensorFlow's profiler itself while this one was recording (`tf.profiler.experimental.start`, "
+    "a TensorBoard callback with `profile_batch`), and TensorFlow allows one at a time. The program's profiler is not "
+    "affected; this recording is lost. Use only one of them in a step, or exclude TensorFlow with `backend=`."
 )
 
-_UNTIL_MARKED_S = 0.005
-"""How long XLA's threads get to mark the ends of instructions, which they do when the result may be there already."""
+_XLA_GRACE_S = 0.005
+"""Time given to XLA's threads to record the ends of instructions, which may happen after the result is available."""
 
 
 class XPlaneCollector:
     """Records one cycle with the profiler of `tf.profiler.experimental`.
 
     Attributes:
-        applied: The tracer levels TensorFlow says it used, once it has stopped; empty if it does not say.
+        applied_levels: The tracer levels that TensorFlow used, read from the stopped trace; empty if it has none.
     """
 
     def __init__(self, options: RecordOptions, logdir: Path) -> None:
-        self.applied: dict[str, int] = {}
+        self.applied_levels: dict[str, int] = {}
         self._options = options
         self._logdir = logdir
         self._session: Any = None
         self._displaced = False
-        self._unwatch: Undo | None = None
+        self._restore_class: Undo | None = None
         self._lock = threading.Lock()
 
     @property
     def started(self) -> bool:
-        """Whether it was started here, and not yet let go."""
+        """Whether our profiler was started and neither stopped nor discarded, even if the program's replaced it."""
         return self.active or self._displaced
 
     @property
     def active(self) -> bool:
-        """Whether the profiler that was started here is still active."""
+        """Whether our profiler is recording."""
         return self._session is not None
 
     def warm_up(self) -> None:
-        """Start and stop once: the first start in a process is slower, and loads the tracers of devices.
+        """Start and stop once: the first start in a process is slower, and loads the device tracers.
 
-        What stands in the way now, such as another active profiler, may be gone when recording begins: no error yet.
+        Obstacles such as another active profiler are ignored, since they may be gone when recording starts.
 
         Raises:
-            NativeProfilerError: The native options are not TensorFlow's.
+            NativeProfilerError: TensorFlow does not support the native options.
         """
         self._native_options()
         with suppress(BackendError):
-            self._open("")
+            self._start_session("")
         self.discard()
 
     def start(self) -> None:
-        """Begin to record.
+        """Start recording.
 
         Raises:
             BackendBusyError: Another profiler is active.
-            NativeProfilerError: TensorFlow refused.
+            NativeProfilerError: TensorFlow failed.
         """
-        self._open(str(self._logdir))
+        self._start_session(str(self._logdir))
 
     def stop(self) -> tuple[Path, ...]:
-        """End recording and return what TensorFlow wrote: one file per host.
+        """Stop recording and return the files that TensorFlow wrote, one per host.
 
         Raises:
-            BackendBusyError: The program started its own, which took the place of this one.
+            BackendBusyError: The program started its own profiler, which ended this one.
             NativeProfilerError: TensorFlow failed or wrote nothing.
         """
-        time.sleep(_UNTIL_MARKED_S)
+        time.sleep(_XLA_GRACE_S)
         with self._lock:
-            session = self._let_go()
+            session = self._release()
             if session is None:
                 raise BackendBusyError(_DISPLACED)
             try:
@@ -113,27 +113,28 @@ class XPlaneCollector:
             if not files:
                 msg = f"no .xplane.pb file was written below {self._logdir}"
                 raise OSError(msg)
-        with suppress(*DAMAGED):  # a damaged file is for the normalizer to tell
-            self.applied = applied_levels(files[0])
+        with suppress(*DAMAGED):  # the normalizer reports a damaged file
+            self.applied_levels = _read_applied_levels(files[0])
         return files
 
     def discard(self) -> None:
-        """Free the native profiler, if it is held here."""
+        """Release our native profiler, if any."""
         with self._lock:
-            self._let_go()
+            self._release()
             self._displaced = False
 
-    def ignored(self) -> list[str]:
-        """Say which options TensorFlow did not follow, one sentence each."""
+    def ignored_options(self) -> list[str]:
+        """Return a sentence about each option that TensorFlow did not follow."""
+        used = self.applied_levels
         return [
-            f"TensorFlow {tf.__version__} recorded with {name}={self.applied[name]} although {asked} was asked for."
-            for name, asked in self._levels().items()
-            if self.applied.get(name, asked) != asked
+            f"TensorFlow {tf.__version__} recorded with {name}={used[name]} although {requested} was requested."
+            for name, requested in self._requested_levels().items()
+            if used.get(name, requested) != requested
         ]
 
-    def _open(self, logdir: str) -> None:
-        options, sessions = self._native_options(), _native_sessions()
-        session = _unwrapped(sessions.ProfilerSession)()
+    def _start_session(self, logdir: str) -> None:
+        options, module = self._native_options(), _session_module()
+        session = _native_class(module.ProfilerSession)()
         try:
             with native_errors(_PROFILER, "start"):
                 session.start(logdir, options._asdict())
@@ -142,45 +143,44 @@ class XPlaneCollector:
                 raise
             raise BackendBusyError(_BUSY) from error
         self._session = session
-        self._unwatch = replace(sessions, "ProfilerSession", self._giving_way(sessions.ProfilerSession))
+        self._restore_class = replace(module, "ProfilerSession", self._release_before(module.ProfilerSession))
 
-    def _giving_way(self, make_session: Callable[[], Any]) -> Callable[[], Any]:
-        """Wrap what makes the program's sessions: TensorFlow would refuse one, and raise in the program."""
+    def _release_before(self, create_session: Callable[[], Any]) -> Callable[[], Any]:
+        """Release our session before the program creates one, which TensorFlow would otherwise refuse with an error."""
 
-        @functools.wraps(make_session, updated=())
-        def make() -> Any:
+        @functools.wraps(create_session, updated=())
+        def create() -> Any:
             with self._lock:
-                if self._let_go() is not None:
+                if self._release() is not None:
                     self._displaced = True
-            return make_session()
+            return create_session()
 
-        return make
+        return create
 
-    def _let_go(self) -> Any:
-        """Give up the session, which ends where nobody holds it any longer."""
+    def _release(self) -> Any:
+        """Return the session and drop our reference; TensorFlow ends it when no reference is left."""
         session, self._session = self._session, None
-        unwatch, self._unwatch = self._unwatch, None
-        if unwatch is not None:
-            unwatch()
+        restore, self._restore_class = self._restore_class, None
+        if restore is not None:
+            restore()
         return session
 
     def _native_options(self) -> Any:
         with native_errors(_PROFILER, "prepare"):
-            given = {name: _Number(value) for name, value in self._levels().items()}
-            return tf.profiler.experimental.ProfilerOptions(**given)
+            levels = {name: _IntegerLike(value) for name, value in self._requested_levels().items()}
+            return tf.profiler.experimental.ProfilerOptions(**levels)
 
-    def _levels(self) -> dict[str, int]:
+    def _requested_levels(self) -> dict[str, int]:
         options = self._options
-        levels: Mapping[str, int] = {
+        return {
             "host_tracer_level": 3 if options.record_shapes or options.with_flops else 2,
             "python_tracer_level": int(options.with_stack),
+            **{name: value for name, value in options.native_options.items() if value is not None},
         }
-        given = {name: value for name, value in options.native_options.items() if value is not None}
-        return {**levels, **given}
 
 
-class _Number:
-    """An integer that is no `int`: TensorFlow 2.21 takes a plain one for a truth value, and then ignores it."""
+class _IntegerLike:
+    """An integer that is not an `int`: TensorFlow 2.21 treats a plain `int` as a bool, and then ignores it."""
 
     def __init__(self, value: int) -> None:
         self._value = operator.index(value)
@@ -189,33 +189,34 @@ class _Number:
         return self._value
 
 
-def _unwrapped(make_session: Any) -> Any:
-    """Return TensorFlow's own class: between recorders of this package, the first to start records."""
-    return getattr(make_session, "__wrapped__", make_session)
+def _native_class(session_class: Any) -> Any:
+    """Return TensorFlow's own class without our wrapper: if several of our recorders start, the first one records."""
+    return getattr(session_class, "__wrapped__", session_class)
 
 
-def _native_sessions() -> Any:
-    """Return the module by which `tf.profiler.experimental` makes its sessions. It is private."""
+def _session_module() -> Any:
+    """Return the private module whose `ProfilerSession` class `tf.profiler.experimental` uses."""
     try:
         from tensorflow.python.profiler import profiler_v2
 
         module = profiler_v2._pywrap_profiler
         for name in ("start", "export_to_tb"):
-            getattr(_unwrapped(module.ProfilerSession), name)
+            getattr(_native_class(module.ProfilerSession), name)
     except (ImportError, AttributeError) as error:
         msg = (
-            f"TensorFlow {tf.__version__} makes its profilers in a place that this version of unified-profiler "
-            "does not know. Use a version of TensorFlow that it was tested with, or leave it out with `backend=`."
+            f"TensorFlow {tf.__version__} creates its profilers through internals that this version of "
+            "unified-profiler does not support. Use a version of TensorFlow that it was tested with, or exclude "
+            "TensorFlow with `backend=`."
         )
         raise NativeProfilerError(msg) from error
     return module
 
 
 def python_threads() -> dict[int, tuple[int, str]]:
-    """Return OS id and name of each Python thread, by the id that XPlane gives to its line.
+    """Return OS id and name of each Python thread, by the id of its XPlane line.
 
-    The id is libstdc++'s hash of the thread's handle (MurmurHash64A), and the line's name only that of the process:
-    this is how to tell the lines of several Python threads apart. Where TensorFlow hashes otherwise, no line matches.
+    That id is libstdc++'s hash of the thread handle (MurmurHash64A). It is the only way to distinguish the lines of
+    Python threads, which all carry the name of the process. If TensorFlow uses another hash, no line matches.
     """
     threads = [thread for thread in threading.enumerate() if thread.ident is not None]
     return {_line_id(thread.ident or 0): (thread.native_id or 0, storable(thread.name)) for thread in threads}
@@ -225,10 +226,10 @@ def _line_id(handle: int) -> int:
     factor, seed, length, mask = 0xC6A4A7935BD1E995, 0xC70F6907, 8, (1 << 64) - 1
     mixed = handle * factor & mask
     mixed = (mixed ^ mixed >> 47) * factor & mask
-    found = ((seed ^ length * factor) & mask ^ mixed) * factor & mask
-    found = (found ^ found >> 47) * factor & mask
-    found ^= found >> 47
-    return found - (1 << 64) if found >> 63 else found
+    digest = ((seed ^ length * factor) & mask ^ mixed) * factor & mask
+    digest = (digest ^ digest >> 47) * factor & mask
+    digest ^= digest >> 47
+    return digest - (1 << 64) if digest >> 63 else digest
 
 
 _MESSAGES = message_classes(
@@ -246,13 +247,13 @@ _MESSAGES = message_classes(
         },
     },
 )
-_TASK = "Task Environment"
+_TASK_PLANE = b"Task Environment"
 
 
-def applied_levels(file: Path) -> dict[str, int]:
-    """Read from a trace the tracer levels that it was recorded with; empty if it does not say."""
+def _read_applied_levels(file: Path) -> dict[str, int]:
+    """Read the tracer levels that a trace was recorded with; empty if it contains none."""
     for encoded in _MESSAGES["XSpace"].FromString(file.read_bytes()).planes:
-        if _TASK.encode() not in encoded[:64]:  # planes of events are large: leave them encoded
+        if _TASK_PLANE not in encoded[:64]:  # planes of events are large: leave them encoded
             continue
         plane = _MESSAGES["XPlane"].FromString(encoded)
         names = {entry.key: entry.value.name for entry in plane.stat_metadata}

@@ -1,3 +1,3 @@
-"""Finds the ends of steps in scripts that do not call `step()`."""
+"""Detects the ends of steps in scripts that do not call `step()`."""
 
 from __future__ import annotations

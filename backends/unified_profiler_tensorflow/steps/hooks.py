@@ -1,24 +1,25 @@
-"""The places in TensorFlow and Keras from which the end of a step can be told in a script that does not call `step()`.
+"""Lists the hooks in TensorFlow and Keras that detect the end of a step in scripts that do not call `step()`.
 
-Each `install` hooks one place and returns what puts the identical object back. Hooks send ids only: they keep no
-tensor, model, graph or function alive. No framework is imported here or in the modules beside this one.
+Each `install` patches one object and returns a function that restores the original. Hooks send ids only: they keep no
+tensor, model, graph or function alive. No framework is imported in this package.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
 from unified_profiler.spi import HookRole, StepHook
-from unified_profiler.spi.patching import Report, Undo
+from unified_profiler.spi.patching import Report, SharedPatch, Undo
 from unified_profiler_tensorflow.steps.functions import (
     FUNCTIONS,
     OPTIMIZERS,
     after_gradient,
     after_optimizer,
-    optimizer_made,
+    after_optimizer_created,
 )
 from unified_profiler_tensorflow.steps.keras import (
     after_evaluation_batch,
@@ -27,14 +28,14 @@ from unified_profiler_tensorflow.steps.keras import (
     at_evaluation,
 )
 from unified_profiler_tensorflow.steps.sessions import RUNS
-from unified_profiler_tensorflow.steps.training import Trains
+from unified_profiler_tensorflow.steps.training import TrainingEvidence
 
 TRAINER_PRIORITY = -1
-"""Of signals by which a trainer itself says where its steps end: surer than an optimizer within it."""
+"""Priority of a trainer's own end-of-step signals, which are more reliable than the optimizer it uses."""
 
 
-def _profiler_wanted(module: ModuleType, report: Report) -> Undo:
-    """Wrap the function that begins native profiling, under all names by which TensorFlow offers it."""
+def _before_profiler_start(module: ModuleType, report: Report) -> Undo:
+    """Wrap the function that starts native profiling, under all names by which TensorFlow exports it."""
     original = module.start
 
     @functools.wraps(original)
@@ -47,10 +48,18 @@ def _profiler_wanted(module: ModuleType, report: Report) -> Undo:
 
 
 def _rebind(name: str, old: object, new: object) -> None:
-    """Put a function in the place of another in every module that has it."""
+    """Replace a function in every module that contains it."""
     for module in list(sys.modules.values()):
         if getattr(module, "__dict__", {}).get(name) is old:
             setattr(module, name, new)
+
+
+def _call_hooks(
+    signal: str, module: str, calls: SharedPatch[TrainingEvidence], kinds: Iterable[TrainingEvidence]
+) -> Iterator[StepHook]:
+    for kind in kinds:
+        training = kind is not TrainingEvidence.NONE
+        yield StepHook(signal=signal, priority=kind, module=module, install=calls.listener(kind), training=training)
 
 
 _FUNCTIONS = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
@@ -62,10 +71,10 @@ STEP_HOOKS: tuple[StepHook, ...] = (
         signal="profiler",
         role=HookRole.PROFILER_WANTED,
         module="tensorflow.python.profiler.profiler_v2",
-        install=_profiler_wanted,
+        install=_before_profiler_start,
     ),
     *(
-        StepHook(signal="optimizer made", role=HookRole.STEPS_EXPECTED, module=name, install=optimizer_made)
+        StepHook(signal="optimizer made", role=HookRole.STEPS_EXPECTED, module=name, install=after_optimizer_created)
         for name in OPTIMIZERS
     ),
     *(StepHook(signal="keras", priority=TRAINER_PRIORITY, module=name, install=after_train_batch) for name in _KERAS),
@@ -79,34 +88,16 @@ STEP_HOOKS: tuple[StepHook, ...] = (
         for moment, role in (("begin", HookRole.EVALUATION_BEGIN), ("end", HookRole.EVALUATION_END))
     ),
     *(StepHook(signal="optimizer", priority=0, module=name, install=after_optimizer) for name in OPTIMIZERS),
-    *(
-        StepHook(
-            signal="function",
-            priority=kind,
-            module=_FUNCTIONS,
-            install=FUNCTIONS.listener(kind),
-            training=kind is not Trains.NOT,
-        )
-        for kind in Trains
-    ),
+    *_call_hooks("function", _FUNCTIONS, FUNCTIONS, TrainingEvidence),
     StepHook(signal="backward", priority=1, module="tensorflow.python.eager.backprop", install=after_gradient),
-    *(
-        StepHook(
-            signal="session",
-            priority=kind,
-            module=_SESSIONS,
-            install=RUNS.listener(kind),
-            training=kind is not Trains.NOT,
-        )
-        for kind in (Trains.BY_OPTIMIZER, Trains.NOT)
-    ),
+    *_call_hooks("session", _SESSIONS, RUNS, (TrainingEvidence.OPTIMIZER, TrainingEvidence.NONE)),
     StepHook(
         signal="forward", priority=3, module="keras.src.layers.layer", install=after_layer, training=False, costly=True
     ),
 )
-"""In the order in which the signals of TensorFlow and Keras can be trusted."""
+"""Ordered by the reliability of their signals, the most reliable first."""
 
 
 def step_hooks() -> tuple[StepHook, ...]:
-    """Return the hooks by which the ends of steps are found."""
+    """Return the hooks that detect the ends of steps."""
     return STEP_HOOKS

@@ -1,4 +1,4 @@
-"""What the runs of v1 sessions tell about steps: those that train, and others."""
+"""Hooks the runs of v1 sessions to detect steps, and distinguishes runs that train from others."""
 
 from __future__ import annotations
 
@@ -9,37 +9,35 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from unified_profiler.spi.patching import Report, SharedPatch, Undo, in_turn, replace
-from unified_profiler_tensorflow.steps.training import Trains
+from unified_profiler_tensorflow.steps.training import TrainingEvidence
 
 
-def _wrap_runs(module: ModuleType, listeners: Mapping[Trains, Report]) -> Undo:
-    """Wrap the runs of both classes of sessions."""
-    run = _wrap_run(module.BaseSession, WeakKeyDictionary(), listeners)
+def _wrap_runs(module: ModuleType, listeners: Mapping[TrainingEvidence, Report]) -> Undo:
+    run = _wrap_run(module.BaseSession, listeners)
     return in_turn(*(replace(owner, "run", run) for owner in (module.Session, module.InteractiveSession)))
 
 
 RUNS = SharedPatch(_wrap_runs)
-"""Runs of sessions, by how they train."""
+"""Session runs, by the evidence that they train."""
 
 
-def _wrap_run(
-    base: Any, known: WeakKeyDictionary[Any, dict[int, Trains]], listeners: Mapping[Trains, Report]
-) -> Callable[..., Any]:
-    """Wrap what sessions inherit, and look it up at each call.
+def _wrap_run(base: Any, listeners: Mapping[TrainingEvidence, Report]) -> Callable[..., Any]:
+    """Return a wrapper that looks up the inherited `run` at each call.
 
-    So this wrapper stays the outer one when a recorder wraps `BaseSession.run` later: a step that ends here ends after
-    the recorder has seen the run.
+    It therefore stays the outer wrapper when a recorder wraps `BaseSession.run` later: the step ends after the recorder
+    has seen the run.
     """
+    cache: WeakKeyDictionary[Any, dict[int, TrainingEvidence]] = WeakKeyDictionary()
 
     @functools.wraps(base.run)
     def run(self: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
         result = base.run(self, fetches, *args, **kwargs)
         leaves = list(_leaves(fetches))
         key = hash(tuple(leaf if isinstance(leaf, str) else id(leaf) for leaf in leaves))
-        kinds = known.setdefault(self.graph, {})
-        if key not in kinds:
-            kinds[key] = _kind_of_run(self.graph, leaves)
-        report = listeners.get(kinds[key])
+        evidence = cache.setdefault(self.graph, {})
+        if key not in evidence:
+            evidence[key] = _find_evidence(self.graph, leaves)
+        report = listeners.get(evidence[key])
         if report is not None:
             report(key)
         return result
@@ -57,27 +55,27 @@ def _leaves(fetches: Any) -> Iterator[Any]:
         yield fetches
 
 
-def _kind_of_run(graph: Any, leaves: list[Any]) -> Trains:
-    """Look for an optimizer's update among all that the fetches depend on."""
-    waiting = [op for op in (_op_of(graph, leaf) for leaf in leaves) if op is not None]
-    seen = set(waiting)
-    while waiting:
-        op = waiting.pop()
+def _find_evidence(graph: Any, leaves: list[Any]) -> TrainingEvidence:
+    """Search all operators that the fetches depend on for an optimizer's update."""
+    pending = [op for op in (_op_of(graph, leaf) for leaf in leaves) if op is not None]
+    seen = set(pending)
+    while pending:
+        op = pending.pop()
         if op.type.startswith(_UPDATES):
-            return Trains.BY_OPTIMIZER
-        following = {tensor.op for tensor in op.inputs} | set(op.control_inputs)
-        waiting += following - seen
-        seen |= following
-    return Trains.NOT
+            return TrainingEvidence.OPTIMIZER
+        inputs = {tensor.op for tensor in op.inputs} | set(op.control_inputs)
+        pending += inputs - seen
+        seen |= inputs
+    return TrainingEvidence.NONE
 
 
 _UPDATES = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")
-"""How the types of operators that update a variable by an optimizer's rule begin."""
+"""Prefixes of the types of operators that update a variable by an optimizer's rule."""
 
 
 def _op_of(graph: Any, leaf: Any) -> Any:
     try:
         element = graph.as_graph_element(leaf)
-    except (TypeError, ValueError, KeyError):  # something of several parts, such as a SparseTensor: a result, no update
+    except (TypeError, ValueError, KeyError):  # a composite value, such as a SparseTensor: a result, not an update
         return None
     return getattr(element, "op", element)

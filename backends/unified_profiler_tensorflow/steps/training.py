@@ -1,13 +1,13 @@
-"""How a call is known to train."""
+"""Defines the evidence by which a call counts as training."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
 
-class Trains(IntEnum):
-    """How a call is known to train; the value is the rank of its signal."""
+class TrainingEvidence(IntEnum):
+    """Evidence that a call trains; the value is the priority of its step hook."""
 
-    BY_OPTIMIZER = 0
-    BY_GRADIENT = 1
-    NOT = 3
+    OPTIMIZER = 0
+    GRADIENT = 1
+    NONE = 3

@@ -17,7 +17,7 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from unified_profiler.spi.canonical import load_canonical
 from unified_profiler_tensorflow.canonical.assignment import Canonical, layer_scope, lookup
-from unified_profiler_tensorflow.canonical.live_names import Live
+from unified_profiler_tensorflow.canonical.live_names import LiveNames
 from unified_profiler_tensorflow.read.live_objects import LiveObjects
 
 TABLE = load_canonical("unified_profiler_tensorflow")
@@ -157,7 +157,7 @@ def test_origin_and_direction_of_a_node(node: str, op_type: str, expected: tuple
     assert (found.op, found.origin, found.direction) == expected
 
 
-LIVE = Live.of(
+LIVE = LiveNames.of(
     LiveObjects(
         names={
             "stem": [("layer", "Conv2D")],

@@ -76,7 +76,7 @@ def test_eager_work_after_the_last_step_in_a_graph_is_told_to_be_missing(tmp_pat
     with tf.Graph().as_default():
         recorder = started(tmp_path)
     (problem,) = recorder.stop().details["problems"]
-    assert "is missing" in problem
+    assert "are missing" in problem
 
 
 def test_the_trace_of_a_profiler_in_a_graph_has_steps_and_nodes(net: Any) -> None:

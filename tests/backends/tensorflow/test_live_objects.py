@@ -17,11 +17,11 @@ import tf_keras
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.spi import NativeCapture
 from unified_profiler_tensorflow.canonical.assignment import Canonical, lookup
-from unified_profiler_tensorflow.canonical.live_names import Live
+from unified_profiler_tensorflow.canonical.live_names import LiveNames
 from unified_profiler_tensorflow.read.live_objects import NAME, TAPE, UNSURE
 from unified_profiler_tensorflow.read.normalizer import TensorFlowNormalizer
 from unified_profiler_tensorflow.record import live_graphs
-from unified_profiler_tensorflow.record.live_collector import live_objects
+from unified_profiler_tensorflow.record.live_collector import collect_live_objects
 from unified_profiler_tensorflow.record.live_graphs import graphs_that_ran
 
 from .conftest import Net, Record
@@ -206,9 +206,9 @@ def test_a_gradient_that_is_written_for_a_function_is_no_forward_work(
 
 
 def test_a_node_that_is_a_gradients_in_one_graph_only_is_told_by_nothing() -> None:
-    assert lookup("mul_1", "Mul", Live(roots={"mul_1": TAPE})) == Canonical("Mul", None, "backward")
-    assert lookup("mul_1", "Mul", Live(roots={"mul_1": UNSURE})) == Canonical("Mul", None, None)
-    assert lookup("mul_1", "Mul", Live()) == Canonical("Mul", "Mul", "forward")
+    assert lookup("mul_1", "Mul", LiveNames(roots={"mul_1": TAPE})) == Canonical("Mul", None, "backward")
+    assert lookup("mul_1", "Mul", LiveNames(roots={"mul_1": UNSURE})) == Canonical("Mul", None, None)
+    assert lookup("mul_1", "Mul", LiveNames()) == Canonical("Mul", "Mul", "forward")
 
 
 def test_a_name_of_two_classes_stands_for_none(record: Record) -> None:
@@ -357,7 +357,7 @@ def test_objects_that_do_not_want_to_be_asked_do_no_harm(monkeypatch: pytest.Mon
 
     kept = [_Hostile(), _Lazy(), keras.layers.Dense(1, name="willing")]
     monkeypatch.setattr(_Lazy, "name", property(fail), raising=False)
-    assert live_objects((), pytest.fail, with_flops=False).names["willing"] == [("layer", "Dense")]
+    assert collect_live_objects((), pytest.fail, with_flops=False).names["willing"] == [("layer", "Dense")]
     assert len(kept) == 3
 
 
@@ -380,7 +380,7 @@ def test_a_fault_in_reading_graphs_leaves_the_names(monkeypatch: pytest.MonkeyPa
     problems: list[str] = []
     layer = keras.layers.Dense(1, name="still_known")
     monkeypatch.setattr(tf.Graph, "get_operations", None)
-    found = live_objects((), problems.append, with_flops=True)
+    found = collect_live_objects((), problems.append, with_flops=True)
     monkeypatch.undo()
     assert found.names[layer.name] == [("layer", "Dense")]
     assert any("graphs" in problem for problem in problems)
@@ -403,7 +403,7 @@ def test_keras_on_another_backend_is_left_out(monkeypatch: pytest.MonkeyPatch) -
     layer = keras.layers.Dense(1, name="not_of_tensorflow")
     older = tf_keras.layers.Dense(1, name="of_tensorflow")
     monkeypatch.setattr(keras.config, "backend", lambda: "torch")
-    names = live_objects((), pytest.fail, with_flops=False).names
+    names = collect_live_objects((), pytest.fail, with_flops=False).names
     assert (layer.name in names, older.name in names) == (False, True)
 
 
@@ -413,7 +413,7 @@ EXECUTED = ["of_input", "of_product"]
 def test_graphs_that_did_not_run_are_not_read() -> None:
     product = tf.function(lambda: tf.matmul(tf.ones((2, 2)), tf.ones((2, 2)), name="never_run"))
     kept = product.get_concrete_function()
-    assert "never_run" not in live_objects(EXECUTED, pytest.fail, with_flops=True).nodes
+    assert "never_run" not in collect_live_objects(EXECUTED, pytest.fail, with_flops=True).nodes
     assert kept.graph.get_operations()
 
 
@@ -429,9 +429,9 @@ def test_too_many_graphs_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = tf.data.Dataset.range(3).map(lambda number: tf.bitwise.invert(number, name="of_input"))
     product = tf.function(lambda: tf.matmul(tf.ones((2, 2)), tf.ones((2, 2)), name="of_product"))
     kept = dataset, product.get_concrete_function()
-    found = live_objects(EXECUTED, pytest.fail, with_flops=True)
+    found = collect_live_objects(EXECUTED, pytest.fail, with_flops=True)
     assert (found.roots.get("of_input"), "of_product" in found.nodes) == ("input", True)
     monkeypatch.setattr(live_graphs, "BUDGET_NS", -1)
-    found = live_objects(EXECUTED, pytest.fail, with_flops=True)
+    found = collect_live_objects(EXECUTED, pytest.fail, with_flops=True)
     assert (found.roots, found.gradients, found.nodes) == ({}, {}, {})
     assert len(kept) == 2

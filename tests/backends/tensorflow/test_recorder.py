@@ -121,10 +121,10 @@ def test_the_levels_asked_for_are_applied(
 def test_a_level_that_tensorflow_ignores_is_told(
     record: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(xplane_collector, "_Number", int)  # what TensorFlow's documentation says to pass
+    monkeypatch.setattr(xplane_collector, "_IntegerLike", int)  # the type in TensorFlow's documentation
     with caplog.at_level(logging.WARNING, "unified_profiler"):
         (problem,) = record(work, record_shapes=True).details["problems"]
-    assert "host_tracer_level=2 although 3 was asked for" in problem
+    assert "host_tracer_level=2 although 3 was requested" in problem
     assert problem in caplog.text
 
 
@@ -250,7 +250,7 @@ def test_a_profiler_that_the_program_starts_and_stops_while_recording_takes_its_
     recorder = started(tmp_path / "ours")
     with profiler.Profile(str(tmp_path / "theirs")):
         work()
-    with pytest.raises(BackendBusyError, match="The program has what its own recorded"):
+    with pytest.raises(BackendBusyError, match="this recording is lost"):
         recorder.stop()
     recorder.discard()
     (theirs,) = (tmp_path / "theirs").rglob("*.xplane.pb")
@@ -341,7 +341,7 @@ def test_a_tensorflow_that_keeps_its_profiler_elsewhere_is_refused(
     with monkeypatch.context() as patch:
         patch.delattr(profiler_v2, "_pywrap_profiler")
         recorder = started(tmp_path)
-        with pytest.raises(NativeProfilerError, match="in a place that this version"):
+        with pytest.raises(NativeProfilerError, match="through internals that this version"):
             recorder.stop()
 
 

@@ -65,7 +65,7 @@ def test_one_capture_holds_both_what_xplane_and_what_the_session_recorded(net: A
 
 
 def test_more_runs_than_are_held_in_memory_are_all_kept(net: Any, record: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_collector, "_MOST_HELD", 2)
+    monkeypatch.setattr(session_collector, "_MAX_BUFFERED", 2)
     capture = record(lambda: [net.run() for _ in range(5)])
     files = [file.name for file in capture.files if file.suffix == ".pb" and "run-" in file.name]
     assert files == list(capture.details["runs"]) == [f"run-{number:05}.pb" for number in range(5)]
@@ -273,7 +273,7 @@ def test_wrong_arguments_give_the_error_they_always_give(net: Any, record: Any) 
     assert record(run).details["problems"] == []
 
 
-@pytest.mark.parametrize("broken", ["options_for", "keep"])
+@pytest.mark.parametrize("broken", ["tracing_options", "keep"])
 def test_a_run_that_cannot_be_traced_gives_its_result_and_is_told(
     broken: str, net: Any, record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,7 +294,7 @@ def test_a_run_that_cannot_be_written_down_gives_its_result(net: Any, record: An
     capture = record(lambda: results.append(net.run(net.loss)))
     assert results == [net.run(net.loss)]
     (problem,) = capture.details["problems"]
-    assert "1 runs of sessions were not written" in problem
+    assert "1 session run(s) were not written" in problem
     assert capture.files == ()
 
 
@@ -309,15 +309,15 @@ def test_a_tensorflow_that_runs_sessions_elsewhere_is_recorded_by_xplane(
     record: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.delattr(BaseSession, session_collector.RUN)
+        patch.delattr(BaseSession, session_collector.RUN_METHOD)
         capture = record(lambda: tf.ones(3) + 1)
     assert [file.suffixes for file in capture.files] == [[".xplane", ".pb"]]
-    assert "in a place that this version" in capture.details["problems"][0]
+    assert "through internals that this version" in capture.details["problems"][0]
 
 
 def test_a_tf_keras_that_runs_its_functions_elsewhere_is_told(record: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tf_keras.src.backend", ModuleType("a version to come"))
-    assert "in an unknown place" in record(lambda: None).details["problems"][0]
+    assert "has no GraphExecutionFunction" in record(lambda: None).details["problems"][0]
 
 
 def test_a_tf_keras_function_of_another_version_runs_and_is_told(record: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,7 +381,7 @@ def test_a_run_under_way_when_recording_ends_is_told(tmp_path: Path) -> None:
         thread.join()
     assert results == [7]
     assert runs(capture) == []
-    assert "1 run(s) of sessions were under way" in capture.details["problems"][0]
+    assert "1 session run(s) were still in progress" in capture.details["problems"][0]
 
 
 def test_a_run_belongs_to_the_step_it_began_in(tmp_path: Path) -> None:
@@ -412,24 +412,24 @@ def test_somebody_elses_wrapper_stays(net: Any, record: Any) -> None:
     calls = []
 
     def wrap() -> None:
-        ours = getattr(BaseSession, session_collector.RUN)
+        ours = getattr(BaseSession, session_collector.RUN_METHOD)
 
         @functools.wraps(ours)
         def theirs(*args: Any, **kwargs: Any) -> Any:
             calls.append(1)
             return ours(*args, **kwargs)
 
-        setattr(BaseSession, session_collector.RUN, theirs)
+        setattr(BaseSession, session_collector.RUN_METHOD, theirs)
         net.run()
 
-    before = getattr(BaseSession, session_collector.RUN)
+    before = getattr(BaseSession, session_collector.RUN_METHOD)
     capture = record(wrap)
     theirs = v1.RunMetadata()
     net.run(run_metadata=theirs)
     assert len(calls) == 2
     assert len(runs(capture)) == 1
     assert nodes(theirs) == set()
-    setattr(BaseSession, session_collector.RUN, before)
+    setattr(BaseSession, session_collector.RUN_METHOD, before)
 
 
 KERAS = """
