@@ -133,8 +133,8 @@ def _found(name: str, verdicts: Counter[str], *, at_least: int | None = None) ->
 
 
 def _told(verdicts: Counter[str]) -> str:
-    within, cannot_tell = verdicts["within"], verdicts["cannot_tell"]
-    return f"{within} within bounds, {cannot_tell} cannot be told; load then {os.getloadavg()[0]:.1f}"
+    within, inconclusive = verdicts["within"], verdicts["inconclusive"]
+    return f"{within} within bounds, {inconclusive} inconclusive; load then {os.getloadavg()[0]:.1f}"
 
 
 def dense(parts: int) -> Step:

@@ -72,7 +72,7 @@ def format_value(name: str, value: Value, *, language: str = "en") -> str:
     return f"{value:,}" if name.endswith("_count") else f"{value}"
 
 
-def shown_amount(value: float, unit: str) -> str:
+def format_amount(value: float, unit: str) -> str:
     """Return the value of a counter with its unit."""
     if unit == "bytes":
         return format_bytes(value)

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from unified_profiler.model.records import Record
-from unified_profiler.presentation.texts import format_value, render_statement, render_text, shown_amount, texts
+from unified_profiler.presentation.texts import format_amount, format_value, render_statement, render_text, texts
 from unified_profiler.report.records import CounterSummary, Summary
 
 MOST_ROWS = 20
@@ -122,7 +122,7 @@ class Sections:
         ]
 
     def _counter(self, counter: CounterSummary) -> dict[str, Any]:
-        shown = {name: shown_amount(getattr(counter, name), counter.unit) for name in ("mean", "minimum", "maximum")}
+        shown = {name: format_amount(getattr(counter, name), counter.unit) for name in ("mean", "minimum", "maximum")}
         return {"rank": counter.rank, "name": counter.name, "device": counter.device, **shown}
 
     def _section(self, name: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
