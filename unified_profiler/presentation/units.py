@@ -1,4 +1,4 @@
-"""Numbers with units, as torch's profiler prints them, and sizes as people write them."""
+"""Formats times and sizes as torch's profiler prints them, and parses sizes such as "10MB"."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def parse_bytes(size: object, *, option: str) -> int:
     """Return a size in bytes, given as a number or as text such as "10MB" (of 1000) or "1.5MiB" (of 1024).
 
     Raises:
-        ConfigurationError: It is neither, or not positive.
+        ConfigurationError: The size is neither, or not positive.
     """
     count = 0
     if isinstance(size, (str, int)) and not isinstance(size, bool) and _SIZE.fullmatch(str(size)):

@@ -1,4 +1,4 @@
-"""The HTML report: one file with everything in it, which opens without a network."""
+"""Writes the HTML report: one self-contained file that needs no network."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SCRIPTS = (
     "pages.js",
     "report.js",
 )
-"""In the order in which they are loaded: each may use those before it."""
+"""In loading order: each may use the ones before it."""
 
 
 def write_page(source: Source, path: Path, *, language: str | None = None) -> None:
@@ -53,8 +53,8 @@ def page(source: Source, *, language: str | None = None) -> str:
     """Return the report of a Trace or a Run.
 
     Args:
-        source: What it is about.
-        language: The language that the page begins with, `en` or `zh`; None for that of the browser.
+        source: The Trace or Run.
+        language: Initial language of the page, `en` or `zh`; None for that of the browser.
     """
     content = document(source, language=language)
     summary = content["summary"]
@@ -74,7 +74,7 @@ def page(source: Source, *, language: str | None = None) -> str:
 
 
 def asset(name: str, *, package: str = "unified_profiler.report") -> str:
-    """Return a style, script or template that ships in the assets of a package."""
+    """Return a style sheet, script or template from the assets of a package."""
     folder = resources.files(package) / "assets"
     return (folder / name).read_text(encoding="utf-8")
 
@@ -87,7 +87,7 @@ def _template() -> Any:
 
 @cache
 def _plotly() -> str:
-    """Return plotly's script, packed. It ships in its wheel; importing plotly to find it would take longer."""
+    """Return the packed script from plotly's wheel, without importing plotly, which would take longer."""
     spec = importlib.util.find_spec("plotly")
     assert spec is not None  # noqa: S101  plotly is a dependency of this package
     assert spec.origin is not None  # noqa: S101

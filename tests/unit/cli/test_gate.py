@@ -60,7 +60,7 @@ def test_1_is_a_regression_and_names_the_operator(invoke: Invoke, before: Path, 
     result = invoke("gate", "--baseline", before, "--candidate", slower, "--max-regression", "10%")
     assert result.exit_code == 1, result.output
     assert result.stdout.startswith("Regression")
-    rows = [line.split() for line in result.stdout.partition("What takes longer")[2].splitlines()]
+    rows = [line.split() for line in result.stdout.partition("Increases in")[2].splitlines()]
     assert [row[0] for row in rows if row[1:2] == ["operator"]] == ["aten::mm"]
 
 
