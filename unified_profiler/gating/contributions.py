@@ -33,10 +33,14 @@ class Sides:
     candidate: Sequence[Run]
     threshold: float
 
+    @property
+    def both(self) -> tuple[Sequence[Run], Sequence[Run]]:
+        """Baseline and candidate."""
+        return self.baseline, self.candidate
+
     def diff(self, by: str | None = None) -> Diff | None:
         """Compare all runs of one side with all of the other; None if nothing was recorded to compare."""
-        runs_of_sides = (self.baseline, self.candidate)
-        sides = (Run(traces=tuple(chain.from_iterable(run.traces for run in runs))) for runs in runs_of_sides)
+        sides = (Run(traces=tuple(chain.from_iterable(run.traces for run in runs))) for runs in self.both)
         try:
             return diff(*sides, by=by, threshold=self.threshold)
         except ConfigurationError:
@@ -115,7 +119,7 @@ def _lower_quartile(side: Measured | None) -> float:
 
 def _outside_operators(result: Diff, sides: Sides) -> list[Contribution]:
     """Return the part of a step that no operator covers (Python, waiting for data); unknown if operators overlap."""
-    steps = (sample(runs, "recorded", step_durations).pooled for runs in (sides.baseline, sides.candidate))
+    steps = (sample(runs, "recorded", step_durations).pooled for runs in sides.both)
     walls = [quartiles(each)[0] for each in steps if len(each)]
     totals = (result.total.baseline, result.total.candidate)
     rest = [wall - _lower_quartile(total) for wall, total in zip(walls, totals, strict=False)]

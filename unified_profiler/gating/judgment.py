@@ -40,10 +40,10 @@ class Case:
     metric: Metric
     sides: Sides
     steps: StepSelection
-    baseline: Sample
-    candidate: Sample
     in_turn: bool
     """Whether runs of the two sides alternate in time."""
+    baseline: Sample
+    candidate: Sample
 
     @property
     def step_count(self) -> int:
@@ -92,14 +92,7 @@ def case_of(metric: Metric, sides: Sides, *, in_turn: bool) -> Case:
     """Measure both sides: unrecorded steps if both have enough of them, else recorded ones, never a mix."""
     selections: tuple[StepSelection, ...] = ("unrecorded", "recorded") if metric.kind == "step" else ("recorded",)
     cases = [
-        Case(
-            metric,
-            sides,
-            steps,
-            sample(sides.baseline, steps, metric.measure),
-            sample(sides.candidate, steps, metric.measure),
-            in_turn,
-        )
+        Case(metric, sides, steps, in_turn, *(sample(runs, steps, metric.measure) for runs in sides.both))
         for steps in selections
     ]
     enough = [case for case in cases if case.step_count >= FEWEST_STEPS]
@@ -135,7 +128,7 @@ def _objection(case: Case, limit: float) -> str | None:
     drift = machine_drift(case.sides)
     if drift is not None and case.interval.estimate - drift <= limit:
         return "machine"
-    before, after = (sample(runs, "recorded", step_durations) for runs in (case.sides.baseline, case.sides.candidate))
+    before, after = (sample(runs, "recorded", step_durations) for runs in case.sides.both)
     if case.steps == "recorded" or min(before.step_count, after.step_count) < _FEWEST_STEPS_OF_RUN:
         return None
     quartiles = [case.statistics[0](side.pooled) for side in (before, after)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,21 +16,6 @@ from unified_profiler.gating.series import Measure, StepValues
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
 from unified_profiler.report.step_times import StepTimes
-
-
-class NamedTimes(Protocol):
-    """Lists names, and measures the time that each takes per step."""
-
-    by: str
-    """The grouping of `diff` with a row for each name."""
-
-    def names(self, runs: Iterable[Run]) -> set[str]:
-        """Return the names that occur in recorded steps."""
-        ...
-
-    def measure(self, name: str, sides: Sequence[Sequence[Run]]) -> Measure:
-        """Return the function that measures a name."""
-        ...
 
 
 class DiffRowTimes:
@@ -95,6 +80,9 @@ class RegionTimes:
         steps = np.array([row["step"] for row in rows], np.int64)
         region_ns = np.array([dict(row["regions_ns"]).get(name, 0) for row in rows], np.float64)
         return _select_steps(times, [StepValues(steps, region_ns)])
+
+
+NamedTimes: TypeAlias = DiffRowTimes | RegionTimes
 
 
 def _select_steps(times: StepTimes, parts: Sequence[StepValues]) -> StepValues:

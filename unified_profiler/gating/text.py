@@ -11,14 +11,6 @@ from unified_profiler.model.statements import Value
 from unified_profiler.presentation.texts import format_value, render_statement, render_text, texts
 
 _MISSING = "\u2013"
-_CONTRIBUTIONS = {
-    "name": pa.string(),
-    "kind": pa.string(),
-    "difference_ns": pa.float64(),
-    "share": pa.string(),
-    "baseline": pa.string(),
-    "candidate": pa.string(),
-}
 
 
 def as_text(gate: GateRecord, *, language: str = "en") -> str:
@@ -83,9 +75,8 @@ def contributions_of(judgment: Judgment, *, language: str = "en") -> Result:
         }
         for each in judgment.contributions
     ]
-    table = pa.Table.from_pylist(rows, schema=pa.schema(_CONTRIBUTIONS))
-    headings = {name: language_texts[f"gate.column.{name}"] for name in _CONTRIBUTIONS}
-    return Result(table=table, headings=headings, sorted_by="difference_ns")
+    headings = {name: language_texts[f"gate.column.{name}"] for name in rows[0]}
+    return Result(table=pa.Table.from_pylist(rows), headings=headings, sorted_by="difference_ns")
 
 
 def steps_line(judgment: Judgment, *, language: str = "en") -> str:

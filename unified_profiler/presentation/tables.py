@@ -22,6 +22,7 @@ MOST_ROWS = 100
 WIDEST_CELL = 55
 _MISSING = "--"
 _TIMESTAMPS = ("start_ns", "end_ns")  # shown in full: a unit with three decimals would hide most digits
+_FORMATS: dict[str, Callable[[float], str]] = {"_ns": format_time, "_bytes": format_bytes, "_share": "{:.2%}".format}
 
 
 @dataclass(frozen=True)
@@ -128,13 +129,7 @@ def _format_cell(value: Any, format_number: Callable[[float], str]) -> str:
 
 
 def _number_format(name: str) -> Callable[[float], str]:
-    if name.endswith("_ns") and name not in _TIMESTAMPS:
-        return format_time
-    if name.endswith("_bytes"):
-        return format_bytes
-    if name.endswith("_share"):
-        return "{:.2%}".format
-    return _plain
+    return _plain if name in _TIMESTAMPS else _FORMATS.get(name[name.rfind("_") :], _plain)
 
 
 def _plain(value: float) -> str:

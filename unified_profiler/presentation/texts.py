@@ -5,7 +5,7 @@ Sentences about a run are in sentences.<language>.toml, the words of the HTML pa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Protocol
 
@@ -17,6 +17,15 @@ Value = str | int | float | None
 LANGUAGES = ("en", "zh")
 LONGEST = 300
 """Longest text value within a sentence, in characters; the rest is cut."""
+
+_FORMATS: dict[str, Callable[[float], str]] = {
+    "_ns": format_time,
+    "_bytes": format_bytes,
+    "_share": "{:.1%}".format,
+    "_ratio": "{:.2f}\u00d7".format,
+    "_count": "{:,}".format,
+}
+"""By the suffix of a value's name."""
 
 
 class StatementLike(Protocol):
@@ -61,15 +70,7 @@ def format_value(name: str, value: Value, *, language: str = "en") -> str:
         return texts(language)[f"diff.side.{value}"]
     if isinstance(value, str):
         return shortened(one_line(value))
-    if name.endswith("_ns"):
-        return format_time(value)
-    if name.endswith("_bytes"):
-        return format_bytes(value)
-    if name.endswith("_share"):
-        return f"{value:.1%}"
-    if name.endswith("_ratio"):
-        return f"{value:.2f}\u00d7"
-    return f"{value:,}" if name.endswith("_count") else f"{value}"
+    return _FORMATS.get(name[name.rfind("_") :], str)(value)
 
 
 def format_amount(value: float, unit: str) -> str:

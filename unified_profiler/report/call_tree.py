@@ -24,8 +24,7 @@ _TRAILING_NUMBER = re.compile(r"[\s_:/#-]*\d+$")
 def call_tree(spans: Sequence[TraceSpans], *, most: int = MOST_NODES) -> dict[str, Any]:
     """Return the call tree of one rank as JSON for the page: a track per kind of thread, starts by accumulated time."""
     names, tracks = Index(), Index()
-    calls = [_calls(part, names, tracks) for part in spans]
-    nodes = _merged(_Calls.joined(calls))
+    nodes = _merged(_calls(spans, names, tracks))
     threshold = np.sort(nodes.duration)[-most] if len(nodes.duration) > most else 0
     kept = np.flatnonzero(nodes.duration >= max(int(threshold), 1))
     shown = nodes.take(kept)
@@ -51,27 +50,22 @@ class _Calls:
     duration: Ints
     category: Ints
 
-    @classmethod
-    def joined(cls, parts: Sequence[_Calls]) -> _Calls:
-        """Concatenate the calls of several traces."""
-        offsets = np.cumsum([0, *(len(part.parent) for part in parts)])[: len(parts)]
-        shifted = zip(parts, offsets, strict=True)
-        parents = [np.where(part.parent < 0, -1, part.parent + offset) for part, offset in shifted]
-        rest = [
-            np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part in parts)])
-            for name in ("track", "name", "duration", "category")
-        ]
-        return cls(np.concatenate([np.zeros(0, np.int64), *parents]), *rest)
 
-
-def _calls(spans: TraceSpans, names: Index, tracks: Index) -> _Calls:
+def _calls(spans: Sequence[TraceSpans], names: Index, tracks: Index) -> _Calls:
+    """Concatenate the calls of several traces."""
+    offsets = np.cumsum([0, *(len(part.start) for part in spans)])
+    parents = [np.where(p.parent < 0, -1, p.parent + offset) for p, offset in zip(spans, offsets, strict=False)]
     return _Calls(
-        parent=spans.parent,
-        track=_tracks(spans.lanes, tracks),
-        name=_names(spans, names),
-        duration=spans.duration,
-        category=spans.category,
+        parent=_concatenate(parents),
+        track=_concatenate([_tracks(part.lanes, tracks) for part in spans]),
+        name=_concatenate([_names(part, names) for part in spans]),
+        duration=_concatenate([part.duration for part in spans]),
+        category=_concatenate([part.category for part in spans]),
     )
+
+
+def _concatenate(parts: Sequence[Ints]) -> Ints:
+    return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
 def _names(spans: TraceSpans, names: Index) -> Ints:
@@ -143,11 +137,9 @@ def _nodes(calls: _Calls, rows: Ints, parent_node: Ints, starts: Ints, depth: in
 
 
 def _joined(parts: Sequence[Slices]) -> Slices:
-    empty = np.zeros(0, np.int64)
-    joined = {name: np.concatenate([empty, *(getattr(part, name) for part in parts)]) for name in COLUMNS}
-    more = {name: np.concatenate([empty, *(part.more[name] for part in parts)]) for name in ("count", "parent")}
-    parent = more.pop("parent")
+    joined = {name: _concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
+    parent, count = (_concatenate([part.more[name] for part in parts]) for name in ("parent", "count"))
     inner = np.flatnonzero(parent >= 0)
     spent = np.bincount(parent[inner], weights=joined["duration"][inner], minlength=len(parent)).astype(np.int64)
     joined["own"] = joined["duration"] - spent
-    return Slices(**joined, more=more)
+    return Slices(**joined, more={"count": count})

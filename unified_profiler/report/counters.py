@@ -19,6 +19,10 @@ ALLOCATED = "memory allocated since recording began"
 """Name of the counter computed from the allocations that native profilers recorded."""
 
 
+_TEXTS = {"name": pa.string(), "device": pa.string(), "layer": pa.string()}
+_SCHEMA = pa.schema({**_TEXTS, "start_ns": pa.int64(), "value": pa.float64(), "bytes": pa.int64()})
+
+
 @dataclass(frozen=True)
 class Counter:
     """The values of one counter over time."""
@@ -72,11 +76,8 @@ def _allocated(rank: int, cycles: Sequence[pa.Table]) -> Iterator[Counter]:
 
 
 def _joined(tables: Sequence[EventTable]) -> pa.Table:
-    columns = {"name": pa.string(), "device": pa.string(), "layer": pa.string()}
-    numbers = {"start_ns": pa.int64(), "value": pa.float64(), "bytes": pa.int64()}
-    schema = pa.schema({**columns, **numbers})
-    selected = [table.select(schema.names).cast(schema) for table in tables]
-    return (pa.concat_tables(selected) if selected else schema.empty_table()).sort_by("start_ns")
+    selected = [table.select(_SCHEMA.names).cast(_SCHEMA) for table in tables]
+    return pa.concat_tables([_SCHEMA.empty_table(), *selected]).sort_by("start_ns")
 
 
 def _distinct(counted: pa.Table) -> list[tuple[str, str | None]]:

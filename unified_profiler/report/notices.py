@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from unified_profiler.model.run import Run
 from unified_profiler.model.statements import Statement, Value, statement
@@ -65,11 +64,9 @@ def _missing_ranks(summary: Summary) -> Iterator[Statement]:
 def _failures(run: Run) -> Iterator[Statement]:
     failures = [(rank, failure) for rank, manifest in run.manifests.items() for failure in manifest.failures]
     for rank, failure in failures[:MOST_FAILURES]:
-        failed = partial(statement, rank=rank, source=failure.source, action=failure.action, error=failure.error)
-        if failure.count == 1:
-            yield failed("failure", "error")
-        else:
-            yield failed("repeated_failure", "error", times_count=failure.count)
+        values: dict[str, Value] = {"source": failure.source, "action": failure.action, "error": failure.error}
+        times = {"times_count": failure.count} if failure.count > 1 else {}
+        yield statement("repeated_failure" if times else "failure", "error", rank=rank, **values, **times)
     if len(failures) > MOST_FAILURES:
         yield statement("more_failures", "error", more_count=len(failures) - MOST_FAILURES)
 

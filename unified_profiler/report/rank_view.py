@@ -74,8 +74,7 @@ def _map(times: Floats) -> dict[str, Any]:
     known = np.isfinite(times)
     largest = float(np.abs(times[known]).max()) if known.any() else 0.0
     unit = 10 ** max(0, len(str(int(largest))) - DIGITS)
-    rounded = np.round(np.where(known, times, 0) / unit).astype(np.int64)
-    cells = rounded.astype(object)
+    cells = np.round(np.where(known, times, 0) / unit).astype(np.int64).astype(object)
     cells[~known] = None
     return {"unit_ns": unit, "lines": cells.T.tolist()}
 

@@ -16,7 +16,7 @@ from unified_profiler.model.nesting import Ints, of_kind
 from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.model.trace import Trace
 
-_BY_KIND = {
+_KIND_CATEGORY = {
     Kind.STEP.value: "step",
     Kind.REGION.value: "region",
     Kind.MODULE.value: "module",
@@ -59,9 +59,9 @@ class TraceSpans:
     @cached_property
     def category(self) -> Ints:
         """Index of the category in `span_categories()`; kernels have that of the operator that launched them."""
-        names = span_categories()
-        kind = coded(self.events, "kind")
-        by_kind = np.array([*(names.index(_BY_KIND[text]) if text in _BY_KIND else -1 for text in kind.values), -1])
+        names, kind = span_categories(), coded(self.events, "kind")
+        indices = {text: names.index(category) for text, category in _KIND_CATEGORY.items()}
+        by_kind = np.array([*(indices.get(text, -1) for text in kind.values), -1])
         codes = by_kind[kind.codes]
         codes = np.where(codes < 0, category_codes(self.events), codes)
         kernels = np.flatnonzero(kind.where(Kind.KERNEL.value.__eq__))
@@ -73,4 +73,4 @@ class TraceSpans:
 
 def span_categories() -> tuple[str, ...]:
     """Return the categories of operators, and those of other kinds of spans."""
-    return (*categories(), *_BY_KIND.values())
+    return (*categories(), *_KIND_CATEGORY.values())

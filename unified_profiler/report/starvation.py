@@ -74,19 +74,18 @@ class _Usage:
 
     @classmethod
     def of(cls, run: Run, curves: Sequence[Counter]) -> _Usage | None:
-        parts = [_Means.of(trace.info, curves) for trace in run.traces]
-        known = [part for part in parts if PROCESS_CPU.name in part.values]
-        if not known:
+        by_name = {curve.name: curve for curve in curves if curve.device is None}
+        cpu = by_name.get(PROCESS_CPU.name)
+        infos = [trace.info for trace in run.traces if cpu is not None and _mean(cpu, trace.info) is not None]
+        if not infos:
             return None
-        observed = [part.observed_ns for part in known]
-        values = {counter.name: _average(known, counter.name, observed) for counter in _READ}
         return cls(
-            observed_ns=sum(observed),
-            cpu=values[PROCESS_CPU.name] or 0.0,
-            wait=values[PROCESS_CPU_WAIT.name],
-            system=values[SYSTEM_CPU.name],
-            steal=values[SYSTEM_STEAL.name],
-            core_count=max(part.core_count for part in known),
+            observed_ns=sum(map(_recorded_ns, infos)),
+            cpu=_average(cpu, infos) or 0.0,
+            wait=_average(by_name.get(PROCESS_CPU_WAIT.name), infos),
+            system=_average(by_name.get(SYSTEM_CPU.name), infos),
+            steal=_average(by_name.get(SYSTEM_STEAL.name), infos),
+            core_count=sum(curve.name == CORE_CPU.name for curve in curves),
         )
 
     def wanted_cores(self, parts: StepParts) -> float | None:
@@ -108,25 +107,16 @@ class _Usage:
         return self.cpu < _LEAST_GOT * wanted and wanted - self.cpu >= _LEAST_MISSING and not waits_for_itself
 
 
-_READ = (PROCESS_CPU, PROCESS_CPU_WAIT, SYSTEM_CPU, SYSTEM_STEAL)
+def _recorded_ns(info: TraceInfo) -> int:
+    return max(info.end_ns - info.start_ns, 0)
 
 
-@dataclass(frozen=True)
-class _Means:
-    """Averages of the counters over one trace."""
-
-    observed_ns: int
-    values: dict[str, float]
-    core_count: int
-
-    @classmethod
-    def of(cls, info: TraceInfo, curves: Sequence[Counter]) -> _Means:
-        means = {curve.name: _mean(curve, info) for curve in curves if curve.device is None}
-        return cls(
-            observed_ns=max(info.end_ns - info.start_ns, 0),
-            values={name: mean / 100 for name, mean in means.items() if mean is not None},
-            core_count=sum(curve.name == CORE_CPU.name for curve in curves),
-        )
+def _average(curve: Counter | None, infos: Sequence[TraceInfo]) -> float | None:
+    """Return the average over traces, weighted by their recorded time, as a fraction of one core or of all."""
+    means = [] if curve is None else [(_mean(curve, info), _recorded_ns(info)) for info in infos]
+    known = [(mean / 100, weight) for mean, weight in means if mean is not None]
+    total = sum(weight for _, weight in known)
+    return sum(mean * weight for mean, weight in known) / total if total else None
 
 
 def _mean(curve: Counter, info: TraceInfo) -> float | None:
@@ -138,9 +128,3 @@ def _mean(curve: Counter, info: TraceInfo) -> float | None:
         return None
     lasted = np.diff(time, append=info.end_ns)
     return float(np.average(value, weights=lasted) if lasted.any() else value.mean())
-
-
-def _average(parts: Sequence[_Means], name: str, weights: Sequence[int]) -> float | None:
-    known = [(part.values[name], weight) for part, weight in zip(parts, weights, strict=True) if name in part.values]
-    total = sum(weight for _, weight in known)
-    return sum(value * weight for value, weight in known) / total if total else None

@@ -187,21 +187,16 @@ def _parts(breakdown: Result) -> StepParts:
 
 
 def _regions(breakdown: Result) -> list[RegionSummary]:
-    total: dict[str, int] = defaultdict(int)
-    count: dict[str, int] = defaultdict(int)
-    wall = 0
+    times: dict[str, list[int]] = defaultdict(list)
     for row in breakdown.rows:
-        wall += row.wall_ns
-        for name, spent in row.regions_ns.items():
-            total[name] += spent
-            count[name] += 1
-    largest = sorted(total, key=lambda name: (-total[name], name))
-    return [
-        RegionSummary(
-            name=name, total_ns=total[name], wall_share=total[name] / wall if wall else 0.0, step_count=count[name]
-        )
-        for name in largest
+        for name, region_ns in row.regions_ns.items():
+            times[name].append(region_ns)
+    wall = sum(row.wall_ns for row in breakdown.rows)
+    regions = [
+        RegionSummary(name=name, total_ns=sum(each), wall_share=sum(each) / wall if wall else 0.0, step_count=len(each))
+        for name, each in times.items()
     ]
+    return sorted(regions, key=lambda region: (-region.total_ns, region.name))
 
 
 def _hardware(counters: Sequence[Curve]) -> list[CounterSummary]:

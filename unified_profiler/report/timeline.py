@@ -47,9 +47,11 @@ def timelines(
     ranks = sorted({part.info.rank for part in spans})
     documents: list[dict[str, Any]] = []
     room = most
-    for turn, (source, window) in enumerate(_round_robin([list(_prioritized(sources, rank)) for rank in ranks])):
+    turns = itertools.zip_longest(*(_prioritized(sources, rank) for rank in ranks))
+    steps = [step for turn in turns for step in turn if step is not None]
+    for index, (source, window) in enumerate(steps):
         count = min(len(source.rows_in(window)), most_in_step)
-        if count <= room or turn < len(ranks):
+        if count <= room or index < len(ranks):
             room -= count
             documents.append(source.document(window, origin_ns=origin_ns, most=most_in_step))
     documents.sort(key=lambda document: (document["rank"], document["cycle"], document["step"] or 0))
@@ -130,12 +132,6 @@ def _prioritized(sources: Sequence[_WindowedTrace], rank: int) -> Iterator[tuple
     first = [by_time[len(by_time) // 2], by_time[-1], by_time[0]] if by_time else []
     for index in dict.fromkeys([*first, *range(len(steps))]):
         yield steps[index]
-
-
-def _round_robin(queues: Sequence[Sequence[Any]]) -> Iterator[Any]:
-    missing = object()
-    for turn in itertools.zip_longest(*queues, fillvalue=missing):
-        yield from (item for item in turn if item is not missing)
 
 
 def _details(module: Coded, shapes: Coded) -> tuple[Ints, list[str]]:

@@ -253,7 +253,7 @@ def test_the_smallest_size_gives_one_call_per_file(form: str, tmp_path: Path) ->
 
 @FORMATS
 def test_a_size_too_small_is_refused_before_anything_is_written(form: str, relu: Trace, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"one call of torch\.relu takes; found 20 bytes"):
+    with pytest.raises(ConfigurationError, match=r"one call of torch\.relu; found 20 bytes"):
         write_api_calls(relu, tmp_path / "out", format=form, file_max_size="20B")
     assert not list(tmp_path.iterdir())
 
@@ -391,7 +391,7 @@ def test_an_unknown_choice_is_answered_with_a_suggestion(
 
 @pytest.mark.parametrize("source", [Run(traces=()), TraceBuilder().op("aten::relu", 0, 1).build()])
 def test_a_source_without_api_calls_is_refused_with_how_to_record_them(source: Trace | Run, tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match=r"holds no API call.*Profiler\(api=True\)"):
+    with pytest.raises(ExportError, match=r"contains no API call.*Profiler\(api=True\)"):
         write_api_calls(source, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
