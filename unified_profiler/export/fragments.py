@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import JSON_COLUMNS, EventTable
 
+_BLOCK = 1 << 14
 Fragment: TypeAlias = Callable[[Any], Any]
 """Takes an Arrow array of row numbers and returns the text of each, null for no text."""
 
@@ -91,6 +93,12 @@ def each_distinct(column: Any, encode: Callable[[str | None], str]) -> Fragment:
         return pa.array([encode(text) for text in texts], pa.string()).take(block.indices)
 
     return fragment
+
+
+def row_blocks(rows: range) -> Iterator[Any]:
+    """Yield row numbers in blocks, to limit the text in memory at a time."""
+    for first in range(rows.start, rows.stop, _BLOCK):
+        yield pa.array(np.arange(first, min(first + _BLOCK, rows.stop)))
 
 
 def as_buffer(texts: Any, *, separator: str) -> Any:

@@ -162,10 +162,9 @@ def _judgment(
     case: Case, verdict: Verdict, code: str, max_regression: float, needed: dict[str, int] | None = None
 ) -> Judgment:
     has_interval = case.step_count >= FEWEST_STEPS
-    ratios: dict[str, float | None] = {"ratio": None, "ratio_low": None, "ratio_high": None}
-    if has_interval:
-        bounds = (case.interval.estimate, case.interval.low, case.interval.high)
-        ratios = {name: _ratio(bound) for name, bound in zip(ratios, bounds, strict=True)}
+    interval = case.interval if has_interval else Interval(math.nan, math.nan, math.nan)
+    bounds = {"ratio": interval.estimate, "ratio_low": interval.low, "ratio_high": interval.high}
+    ratios = {name: math.exp(bound) if math.isfinite(bound) else None for name, bound in bounds.items()}
     before, after = (case.measurement(side) for side in (case.baseline, case.candidate))
     values: dict[str, Value] = {
         "metric": case.metric.name,
@@ -198,7 +197,3 @@ def format_measured(value: float | None, unit: str) -> str:
     if value is None:
         return "\u2013"
     return format_time(value) if unit == "ns" else format_amount(value, unit)
-
-
-def _ratio(logarithm: float) -> float | None:
-    return math.exp(logarithm) if math.isfinite(logarithm) else None

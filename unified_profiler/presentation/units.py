@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from pydantic import ByteSize, TypeAdapter
 
@@ -38,10 +39,8 @@ def parse_bytes(size: object, *, option: str) -> int:
     """
     count = 0
     if isinstance(size, (str, int)) and not isinstance(size, bool) and _SIZE.fullmatch(str(size)):
-        try:
+        with suppress(ValueError, OverflowError):
             count = int(TypeAdapter(ByteSize).validate_python(size))
-        except (ValueError, OverflowError):
-            count = 0
     if count > 0:
         return min(count, _LARGEST)
     msg = f"`{option}` must be a number of bytes, or text such as '10MB', '512KB' or '1.5MiB'; found {size!r}."

@@ -17,7 +17,7 @@ from unified_profiler.report.analyses import Analyses
 from unified_profiler.report.call_tree import call_tree
 from unified_profiler.report.counters import Counter
 from unified_profiler.report.rank_view import rank_view
-from unified_profiler.report.spans import TraceSpans, span_categories
+from unified_profiler.report.spans import span_categories
 from unified_profiler.report.step_times import RECORD, StepTimes
 from unified_profiler.report.summary import span, summary_of
 from unified_profiler.report.thinning import thin_keeping_maxima
@@ -64,7 +64,10 @@ def document(source: Source, *, language: str | None = None) -> dict[str, Any]:
         "categories": span_categories(),
         "operators": {by: _operators(analyses, ranks, by) for by in GROUPINGS},
         "api": _of_ranks(analyses, ranks, lambda own: _table(own.api_calls)) if len(analyses.api_calls) else [],
-        "flames": [_flame(rank, parts) for rank, parts in spans.items()],
+        "flames": [
+            {"rank": rank, "cycle": None, "step": None, "details": [], **call_tree(parts)}
+            for rank, parts in spans.items()
+        ],
         "timelines": steps.documents,
         "steps_without_timeline": steps.left_out,
         "curves": [_curve(counter, origin) for counter in analyses.counters if counter.rank in ranks],
@@ -79,10 +82,6 @@ def _cut(value: Any) -> Any:
     if isinstance(value, list):
         return [_cut(item) for item in value]
     return shortened(value) if isinstance(value, str) else value
-
-
-def _flame(rank: int, spans: Sequence[TraceSpans]) -> dict[str, Any]:
-    return {"rank": rank, "cycle": None, "step": None, "details": [], **call_tree(spans)}
 
 
 def _steps(steps: StepTimes, origin: int) -> dict[str, Any]:

@@ -46,15 +46,9 @@ def _parts(summary: Summary) -> Iterator[Statement]:
     parts = summary.step_parts
     if not parts.wall_ns:
         return
-    shares: dict[str, Value] = {
-        "op_share": parts.op_ns / parts.wall_ns,
-        "uncovered_share": parts.uncovered_ns / parts.wall_ns,
-    }
-    if not parts.collective_ns and not parts.copy_ns:
-        yield statement("parts", **shares)
-    else:
-        moved = {"collective_share": parts.collective_ns / parts.wall_ns, "copy_share": parts.copy_ns / parts.wall_ns}
-        yield statement("parts_moved", **shares, **moved)
+    moved = ("collective", "copy") if parts.collective_ns or parts.copy_ns else ()
+    shares = {f"{name}_share": getattr(parts, f"{name}_ns") / parts.wall_ns for name in ("op", "uncovered", *moved)}
+    yield statement("parts_moved" if moved else "parts", **shares)
     if parts.compile_ns:
         yield statement("compile", compile_share=parts.compile_ns / parts.wall_ns)
 

@@ -9,7 +9,6 @@ import secrets
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -56,10 +55,13 @@ def page(source: Source, *, language: str | None = None) -> str:
         source: The Trace or Run.
         language: Initial language of the page, `en` or `zh`; None for that of the browser.
     """
+    from jinja2 import Environment, StrictUndefined
+
     content = document(source, language=language)
     summary = content["summary"]
     first = language or "en"
-    text: str = _template().render(
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    text: str = environment.from_string(asset("page.html.jinja")).render(
         title=summary["run"] or "unified_profiler",
         language=first,
         nonce=secrets.token_urlsafe(16),
@@ -77,12 +79,6 @@ def asset(name: str, *, package: str = "unified_profiler.report") -> str:
     """Return a style sheet, script or template from the assets of a package."""
     folder = resources.files(package) / "assets"
     return (folder / name).read_text(encoding="utf-8")
-
-
-def _template() -> Any:
-    from jinja2 import Environment, StrictUndefined
-
-    return Environment(autoescape=True, undefined=StrictUndefined).from_string(asset("page.html.jinja"))
 
 
 @cache

@@ -114,11 +114,10 @@ class Sections:
 
     def _parts(self) -> list[dict[str, Any]]:
         parts = self._summary.step_parts
-        spent = {name: getattr(parts, name) for name in _PARTS}
         return [
             {"part": self._text(f"part.{name}"), "total_ns": value, "wall_share": value / parts.wall_ns}
-            for name, value in spent.items()
-            if value
+            for name in _PARTS
+            if (value := getattr(parts, name))
         ]
 
     def _counter(self, counter: CounterSummary) -> dict[str, Any]:

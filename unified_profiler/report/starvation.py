@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -49,12 +49,9 @@ class Starvation:
 
 def starved_ranks(run: Run, curves: Sequence[Counter], parts: StepParts) -> Iterator[Starvation]:
     """Yield the ranks that were clearly starved while they were recorded."""
-    by_rank: dict[int, list[Counter]] = defaultdict(list)
-    for curve in curves:
-        if curve.hardware:
-            by_rank[curve.rank].append(curve)
-    for rank, own in by_rank.items():
-        usage = _Usage.of(run.select(rank=rank), own)
+    hardware = (curve for curve in curves if curve.hardware)
+    for rank, own in groupby(hardware, key=lambda curve: curve.rank):
+        usage = _Usage.of(run.select(rank=rank), list(own))
         if usage is not None and usage.observed_ns >= _SHORTEST_NS:
             wanted = usage.wanted_cores(parts)
             if wanted is not None and usage.is_starved(wanted):

@@ -73,7 +73,7 @@ def summary_of(analyses: Analyses) -> Summary:
         categories=_ranked(analyses, "category"),
         operators=_ranked(analyses, "name")[:MOST_ROWS],
         operator_count=len(operators),
-        api_calls=records_of(analyses.api_calls, MOST_ROWS),
+        api_calls=tuple(analyses.api_calls.table.slice(0, MOST_ROWS).to_pylist()),
         hardware=tuple(_hardware(analyses.counters)),
     )
     statements = {"notices": notices(run, summary, analyses.counters), "findings": findings(summary, operators)}
@@ -107,16 +107,11 @@ def span(run: Run) -> tuple[int | None, int | None]:
     return min(starts, default=None), max(known, default=None)
 
 
-def records_of(result: Result, most: int | None = None) -> tuple[dict[str, Any], ...]:
-    """Return the rows of a result as dictionaries."""
-    return tuple(result.table.slice(0, most).to_pylist())
-
-
 def _ranked(analyses: Analyses, key: str) -> tuple[dict[str, Any], ...]:
     """Return the rows of operators by total self time, or by that in a typical step if one step dominates."""
-    rows = records_of(analyses.operators(key))
+    rows = analyses.operators(key).table.to_pylist()
     if analyses.dominating_step is None:
-        return rows
+        return tuple(rows)
     step_count = sum(len(times.recorded) for times in analyses.steps)
     typical = median_self_times(analyses.run, key, step_count=step_count)
     ranked = [{**row, "step_self_cpu_ns": typical.get(row[key], 0)} for row in rows]

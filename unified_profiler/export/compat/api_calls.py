@@ -19,7 +19,7 @@ from unified_profiler.engine import Source, traces_of
 from unified_profiler.errors import ConfigurationError, ExportError
 from unified_profiler.export.compat.api_call_layouts import ApiCalls, Layout, csv_table, json_tree
 from unified_profiler.export.compat.file_names import NAME_SPECS, move_to_free_name, numbered_names
-from unified_profiler.export.fragments import as_buffer
+from unified_profiler.export.fragments import as_buffer, row_blocks
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.nesting import Ints, whole_numbers
 from unified_profiler.model.schema import Kind
@@ -27,7 +27,6 @@ from unified_profiler.presentation.units import parse_bytes
 
 FORMATS: Mapping[str, Callable[[ApiCalls], Layout]] = MappingProxyType({"json": json_tree, "csv": csv_table})
 _STEM = "api_calls"
-_BLOCK = 1 << 14  # calls whose text is in memory at a time
 
 
 @checked_keywords
@@ -117,7 +116,9 @@ def _split(calls: ApiCalls, layout: Layout, limit: int) -> Iterator[range]:
     Raises:
         ConfigurationError: A single call is too large for a file.
     """
-    size = np.concatenate([pc.binary_length(layout.call(rows)).to_numpy() for rows in _blocks(range(len(calls.api)))])
+    size = np.concatenate(
+        [pc.binary_length(layout.call(rows)).to_numpy() for rows in row_blocks(range(len(calls.api)))]
+    )
     heading = np.array([len(text.encode()) for text in layout.headings])[calls.api]
     alone = size + heading + len(layout.opening + layout.closing)
     _check_limit(calls, alone, limit)
@@ -156,11 +157,6 @@ def _document(calls: ApiCalls, layout: Layout, part: range) -> Iterator[Any]:
     yield layout.opening.encode()
     for first, after in zip(begins.tolist(), [*begins[1:].tolist(), part.stop], strict=True):
         yield ((layout.between if first > part.start else "") + layout.headings[calls.api[first]]).encode()
-        for rows in _blocks(range(first, after)):
+        for rows in row_blocks(range(first, after)):
             yield as_buffer(layout.call(rows), separator="")
     yield layout.closing.encode()
-
-
-def _blocks(rows: range) -> Iterator[Any]:
-    for first in range(rows.start, rows.stop, _BLOCK):
-        yield pa.array(np.arange(first, min(first + _BLOCK, rows.stop)))

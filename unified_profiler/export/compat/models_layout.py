@@ -26,7 +26,7 @@ from unified_profiler.export.compat.models_native import NativeStatistics, nativ
 from unified_profiler.export.compat.models_stats import AppStats, OpStats, app_stats, op_stats
 from unified_profiler.export.compat.models_steps import ModelStep, RecordedStep, model_steps, recorded_steps
 from unified_profiler.export.compat.models_summary import summary_text
-from unified_profiler.export.fragments import as_buffer, constant, joined, member, whole
+from unified_profiler.export.fragments import as_buffer, constant, joined, member, row_blocks, whole
 from unified_profiler.export.writing import writing_to
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.columns import look_up
@@ -47,7 +47,6 @@ _OPENINGS = {TIMELINE: b'{"unified_profiler":', STEP_STATS: b'{"id":', SUMMARY: 
 """First bytes of the files of this layout, except for statistics that a framework recorded itself."""
 _NOT_IN_NAMES = re.compile(r"[^\w.+@-]")
 _LONGEST_STEM = 150  # bytes of UTF-8; file names may have 255, and temporary ones are longer
-_BLOCK = 1 << 16  # rows whose text is in memory at a time
 
 
 @checked_keywords
@@ -150,8 +149,7 @@ def _write_lines(events: EventTable, path: Path) -> None:
     ids = whole(whole_numbers(events.column("id")))
     line = joined([constant('{"id":'), ids, *(member(events, name) for name in used), constant("}\n")])
     with written_whole(path) as temporary, temporary.open("wb") as file:
-        for first in range(0, len(events), _BLOCK):
-            rows = pa.array(np.arange(first, min(first + _BLOCK, len(events))))
+        for rows in row_blocks(range(len(events))):
             file.write(as_buffer(line(rows), separator=""))
 
 

@@ -75,7 +75,7 @@ class _NodeColumns:
         self._duration_us = columns.duration_us
         self._bytes = _bytes(columns)
         shapes, types = coded(events, "output_shapes"), coded(events, "output_types")
-        self._shapes, self._types = (_decoded(column.values) for column in (shapes, types))
+        self._shapes, self._types = ([*map(_decode_list, each.values), []] for each in (shapes, types))  # [] for null
         self._outputs = list(zip(shapes.codes.tolist(), types.codes.tolist(), strict=True))
         self._described: dict[Any, dict[str, Any]] = {}
 
@@ -118,12 +118,8 @@ def _outputs(shapes: Sequence[Any], types: Sequence[Any], slots: Sequence[str]) 
     return {slot: {"shape": shape, "type": kind} for slot, (shape, kind) in zip(numbers, pairs, strict=True)}
 
 
-def _decoded(texts: Sequence[str]) -> list[list[Any]]:
-    """Decode JSON lists; other texts, and the code -1 for null, give an empty list."""
-    return [*map(_list, texts), []]
-
-
-def _list(text: str) -> list[Any]:
+def _decode_list(text: str) -> list[Any]:
+    """Decode a JSON list; other texts give an empty list."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
