@@ -123,18 +123,22 @@ def _few_steps(recorder: Recorder) -> Iterator[Figure]:
 
 def _alarms(name: str, verdicts: Counter[str]) -> Figure:
     return Figure(
-        name=name, value=verdicts["regression"], unit=f"of {verdicts.total()}", at_most=2, note=_told(verdicts)
+        name=name,
+        value=verdicts["regression"],
+        unit=f"of {verdicts.total()}",
+        at_most=2,
+        note=_other_verdicts(verdicts),
     )
 
 
 def _found(name: str, verdicts: Counter[str], *, at_least: int | None = None) -> Figure:
     unit = f"of {verdicts.total()}"
-    return Figure(name=name, value=verdicts["regression"], unit=unit, at_least=at_least, note=_told(verdicts))
+    return Figure(name=name, value=verdicts["regression"], unit=unit, at_least=at_least, note=_other_verdicts(verdicts))
 
 
-def _told(verdicts: Counter[str]) -> str:
-    within, cannot_tell = verdicts["within"], verdicts["cannot_tell"]
-    return f"{within} within bounds, {cannot_tell} cannot be told; load then {os.getloadavg()[0]:.1f}"
+def _other_verdicts(verdicts: Counter[str]) -> str:
+    within, inconclusive = verdicts["within"], verdicts["inconclusive"]
+    return f"{within} within bounds, {inconclusive} inconclusive; load then {os.getloadavg()[0]:.1f}"
 
 
 def dense(parts: int) -> Step:

@@ -257,7 +257,7 @@ def test_a_page_fits_the_window(open_report: Any, scheme: str, width: int) -> No
 
 def test_a_run_that_recorded_nothing_says_so(open_report: Any) -> None:
     shown = open_report(up.Run(traces=()))
-    assert "holds no trace" in shown.text("#notices")
+    assert "contains no trace" in shown.text("#notices")
 
 
 def test_a_killed_process_leaves_a_report_that_says_so(open_report: Any, tmp_path: Path) -> None:

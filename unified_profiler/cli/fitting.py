@@ -97,7 +97,7 @@ def _in_order_of_leaving(columns: Sequence[Column], keep: str | None) -> list[in
     def importance(index: int) -> tuple[bool, int, int]:
         column = columns[index]
         known = _LESS_IMPORTANT.index(column.name) if column.name in _LESS_IMPORTANT else len(_LESS_IMPORTANT)
-        return not column.says_nothing, known, -index
+        return not column.is_blank, known, -index
 
     may_go = [index for index, column in enumerate(columns) if index != anchor and column.name != keep]
     return sorted(may_go, key=importance)

@@ -1,4 +1,4 @@
-"""Writes traces and runs as files: chrome/Perfetto JSON, Parquet, CSV, reports, and the layouts of other tools."""
+"""Writes traces and runs as files: Chrome/Perfetto JSON, Parquet, CSV, reports, and the file layouts of other tools."""
 
 from __future__ import annotations
 

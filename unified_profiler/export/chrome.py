@@ -1,7 +1,7 @@
-"""Traces in the chrome trace event format, object form, as the Perfetto UI and chrome://tracing read it.
+"""Writes traces in the Chrome trace event format (object form) for the Perfetto UI and chrome://tracing.
 
-This module lays out the document: header, names of processes and threads, then the events by time.
-Times are relative to `baseTimeNanoseconds`, since viewers keep them in floating point.
+This module writes the document: header, names of processes and threads, then the events by time. Times are relative to
+`baseTimeNanoseconds`, since viewers store them as floating point.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from unified_profiler.model.trace import Trace
 
 
 class ChromeExporter:
-    """Writes traces as chrome JSON. Several traces share one time axis; each rank is a process of its own.
+    """Writes traces as Chrome JSON. Several traces share one time axis; each rank is a process of its own.
 
     Args:
         compressed: Whether to write gzip.
@@ -34,24 +34,24 @@ class ChromeExporter:
         self._arrows = arrows
 
     def write(self, traces: Sequence[Trace], path: Path) -> None:
-        """Write the traces, under a temporary name first."""
+        """Write the traces, atomically by a temporary file."""
         with written_whole(path) as part, part.open("wb") as plain:
             if not self._compressed:
                 plain.writelines(_document(traces, arrows=self._arrows))
                 return
-            # No time stamp: the same trace gives the same bytes. The level is where more effort stops paying.
+            # No time stamp, so the same trace gives the same bytes. Higher compression levels hardly save more.
             with gzip.GzipFile(filename="", mode="wb", compresslevel=4, fileobj=plain, mtime=0) as packed:
                 packed.writelines(_document(traces, arrows=self._arrows))
 
 
 def _document(traces: Sequence[Trace], *, arrows: bool) -> Iterator[bytes]:
     tables = [trace.events for trace in traces]
-    events = _concat(tables)
+    events = pa.concat_tables([table.replace_schema_metadata(None) for table in tables]).unify_dictionaries()
     lanes = find_lanes(events)
     base = min((int(table.column("start_ns").to_numpy().min()) for table in tables if len(table)), default=0)
     yield _header(traces, events, lanes, base)
     separator = b"\n"
-    for name in _names(lanes):
+    for name in _name_events(lanes):
         yield separator + msgspec.json.encode(name)
         separator = b",\n"
     rows = [len(table) for table in tables]
@@ -62,22 +62,18 @@ def _document(traces: Sequence[Trace], *, arrows: bool) -> Iterator[bytes]:
     yield b"\n]}\n"
 
 
-def _concat(tables: Sequence[EventTable]) -> EventTable:
-    return pa.concat_tables([table.replace_schema_metadata(None) for table in tables]).unify_dictionaries()
-
-
 def _header(traces: Sequence[Trace], events: EventTable, lanes: Lanes, base: int) -> bytes:
-    """Open the document. The first key tells `read` whose file this is, so it has to come first."""
-    own = msgspec.json.encode(_lane_values(events, lanes))
+    """Return the start of the document. Its first key must come first: `read` recognizes the format by it."""
+    lane_values = msgspec.json.encode(_lane_values(events, lanes))
     infos = ",".join(trace.info.model_dump_json() for trace in traces).encode()
     return (
         b'{"unified_profiler":{"traces":[%b],"lanes":%b},\n"displayTimeUnit":"ns","baseTimeNanoseconds":%d,\n'
         b'"traceEvents":['
-    ) % (infos, own, base)
+    ) % (infos, lane_values, base)
 
 
 def _lane_values(events: EventTable, lanes: Lanes) -> list[dict[str, Any]]:
-    """Return for each lane its numbers and the columns that are the same in all its events."""
+    """Return for each lane its ids and the columns that are constant in all its events."""
     rows = events.select(LANE_COLUMNS).take(pa.array(lanes.first_row)).to_pylist()
     same = {name: lanes.constant(codes(events, name)) for name in LANE_COLUMNS}
     return [
@@ -86,15 +82,15 @@ def _lane_values(events: EventTable, lanes: Lanes) -> list[dict[str, Any]]:
     ]
 
 
-def _names(lanes: Lanes) -> Iterator[dict[str, Any]]:
+def _name_events(lanes: Lanes) -> Iterator[dict[str, Any]]:
     processes = {lane.pid: lane for lane in reversed(lanes.lanes)}
     for index, (pid, lane) in enumerate(reversed(processes.items())):
         yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": lane.place.process_name}}
         yield {"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": index}}
     for index, lane in enumerate(lanes.lanes):
-        yield _of_thread(lane, "thread_name", {"name": lane.place.thread_name})
-        yield _of_thread(lane, "thread_sort_index", {"sort_index": index})
+        yield _thread_metadata(lane, "thread_name", {"name": lane.place.thread_name})
+        yield _thread_metadata(lane, "thread_sort_index", {"sort_index": index})
 
 
-def _of_thread(lane: Lane, name: str, args: dict[str, Any]) -> dict[str, Any]:
+def _thread_metadata(lane: Lane, name: str, args: dict[str, Any]) -> dict[str, Any]:
     return {"ph": "M", "name": name, "pid": lane.pid, "tid": lane.tid, "args": args}

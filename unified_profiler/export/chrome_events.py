@@ -1,7 +1,7 @@
-"""Rows of the event table as chrome trace events, in blocks of text.
+"""Converts rows of the event table to Chrome trace events, in blocks of text.
 
-Spans are complete events (`X`), allocations instants (`i`), counters `C`, arrows pairs of `s` and `f`. What the table
-says beyond name, kind and time is in `args`, except what the header says once for a whole lane.
+Spans are complete events (`X`), allocations instants (`i`), counters `C`, arrows pairs of `s` and `f`. Other columns
+are in `args`, except those that the header contains once for a whole lane.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from unified_profiler.analysis.lanes import Lanes, codes
 from unified_profiler.export.fragments import (
     Fragment,
     as_buffer,
-    chosen,
     constant,
     either,
     inner_text,
     joined,
+    lookup,
     member,
     microseconds,
     whole,
@@ -32,10 +32,10 @@ from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind
 
 LANE_COLUMNS = ["cycle", "rank", "host", "pid", "tid", "thread", "device", "stream", "framework"]
-"""Columns that mostly are the same in all events of a lane, and then are said once, in the header."""
+"""Columns that are usually constant in a lane, and are then written once, in the header."""
 
-_SPELLED_OUT = {"id", "name", "layer", "kind", "start_ns", "duration_ns"}
-_BLOCK = 1 << 16  # rows: bounds memory, and Arrow's text holds no more than 2 GB at once
+_EVENT_COLUMNS = {"id", "name", "layer", "kind", "start_ns", "duration_ns"}
+_BLOCK = 1 << 16  # rows: limits memory; an Arrow string array cannot exceed 2 GB
 
 _SPAN, _INSTANT, _COUNTER = range(3)
 _OPENINGS = ['{"ph":"X","cat":"', '{"ph":"i","s":"t","cat":"', '{"ph":"C","cat":"']
@@ -44,13 +44,13 @@ _OPENINGS = ['{"ph":"X","cat":"', '{"ph":"i","s":"t","cat":"', '{"ph":"C","cat":
 def event_blocks(
     events: EventTable, lanes: Lanes, *, base: int, rows_per_trace: Sequence[int], arrows: bool
 ) -> Iterator[Any]:
-    """Write all events by time, each slice before those it encloses, as blocks to be joined by commas.
+    """Yield all events by time, each slice before those it encloses, as blocks to be joined by commas.
 
     Args:
         events: The events of all traces.
-        lanes: Where they go.
-        base: The moment from which times count.
-        rows_per_trace: How many of the events each trace has.
+        lanes: The lanes of the events.
+        base: Time zero in nanoseconds.
+        rows_per_trace: Number of events of each trace.
         arrows: Whether to draw arrows.
     """
     start, duration = events.column("start_ns").to_numpy() - base, events.column("duration_ns").to_numpy()
@@ -67,11 +67,11 @@ def _event(events: EventTable, lanes: Lanes, start: Ints, duration: Ints, rows_p
     phase = _phases(events)
     category = (inner_text(events, "layer"), constant(","), inner_text(events, "kind"))
     name = (constant('","name":"'), inner_text(events, "name"), constant('"'))
-    lasting = joined([constant(',"dur":'), microseconds(duration)])
+    dur = joined([constant(',"dur":'), microseconds(duration)])
     return joined(
         [
-            *(chosen(_OPENINGS, pa.array(phase)), *category, *name, _track(lanes), microseconds(start)),
-            either((phase == _SPAN) | (duration != 0), lasting, constant("")),
+            *(lookup(_OPENINGS, pa.array(phase)), *category, *name, _track(lanes), microseconds(start)),
+            either((phase == _SPAN) | (duration != 0), dur, constant("")),
             either(phase == _COUNTER, _counter_args(events), constant(',"args":{')),
             *_members(events, lanes, rows_per_trace),
             constant("}}"),
@@ -88,14 +88,14 @@ def _phases(events: EventTable) -> Ints:
 
 def _track(lanes: Lanes) -> Fragment:
     tracks = [f',"pid":{lane.pid},"tid":{lane.tid},"ts":' for lane in lanes.lanes]
-    return chosen(tracks, pa.array(lanes.of_row))
+    return lookup(tracks, pa.array(lanes.of_row))
 
 
 def _counter_args(events: EventTable) -> Fragment:
-    """Viewers draw a curve for each argument of a counter, so all but its value has to stand outside them."""
+    """Write the value as the only argument, since viewers draw a curve for each argument of a counter."""
     value = events.column("value").combine_chunks()
-    drawn = joined([constant('"value":'), lambda rows: value.take(rows).cast(pa.string())])
-    finite = either(pc.is_finite(value).fill_null(False), drawn, constant(""))
+    number = joined([constant('"value":'), lambda rows: value.take(rows).cast(pa.string())])
+    finite = either(pc.is_finite(value).fill_null(False), number, constant(""))
     return joined([member(events, "device", key="id"), constant(',"args":{'), finite, constant('},"row":{')])
 
 
@@ -103,9 +103,9 @@ def _members(events: EventTable, lanes: Lanes, rows_per_trace: Sequence[int]) ->
     yield joined([constant('"id":'), whole(events.column("id").to_numpy())])
     if len(rows_per_trace) > 1:
         trace = np.repeat(np.arange(len(rows_per_trace)), rows_per_trace)
-        yield chosen([f',"trace":{index}' for index in range(len(rows_per_trace))], pa.array(trace))
+        yield lookup([f',"trace":{index}' for index in range(len(rows_per_trace))], pa.array(trace))
     for name in EVENT_SCHEMA.names:
-        if name in _SPELLED_OUT or events.column(name).null_count == len(events):
+        if name in _EVENT_COLUMNS or events.column(name).null_count == len(events):
             continue
         if name not in LANE_COLUMNS:
             yield member(events, name)
@@ -116,33 +116,33 @@ def _members(events: EventTable, lanes: Lanes, rows_per_trace: Sequence[int]) ->
 
 
 def _links(events: EventTable, rows_per_trace: Sequence[int]) -> Iterator[Links]:
-    """Find the arrows of each trace by itself: ids mean nothing beyond it."""
+    """Yield the arrows of each trace separately, since ids are unique only within a trace."""
     first = 0
     for rows in rows_per_trace:
         trace = events.slice(first, rows)
-        for found in (launch_links(trace), backward_links(trace)):
-            yield Links(found.name, found.source + first, found.target + first)
+        for links in (launch_links(trace), backward_links(trace)):
+            yield Links(links.name, links.source + first, links.target + first)
         first += rows
 
 
 def _arrow_ends(links: Sequence[Links], lanes: Lanes, start: Ints) -> Fragment:
-    """Write the ends of arrows right behind the slices that they belong to, which is how viewers find those."""
+    """Write the ends of arrows directly after their slices, where viewers expect them."""
     ends: dict[int, str] = defaultdict(str)
     number = 0
-    for found in links:
-        for source, target in zip(found.source.tolist(), found.target.tolist(), strict=True):
+    for each in links:
+        for source, target in zip(each.source.tolist(), each.target.tolist(), strict=True):
             number += 1
-            ends[source] += _arrow_end('"s"', number, found.name, lanes, source, start)
-            ends[target] += _arrow_end('"f","bp":"e"', number, found.name, lanes, target, start)
+            ends[source] += _arrow_end('"s"', number, each.name, lanes, source, start)
+            ends[target] += _arrow_end('"f","bp":"e"', number, each.name, lanes, target, start)
     index = np.full(len(start), -1)
     index[list(ends)] = np.arange(len(ends))
-    return chosen(list(ends.values()), pa.array(index, mask=index < 0))
+    return lookup(list(ends.values()), pa.array(index, mask=index < 0))
 
 
 def _arrow_end(phase: str, number: int, name: str, lanes: Lanes, row: int, start: Ints) -> str:
     lane = lanes.lanes[lanes.of_row[row]]
-    whole, rest = divmod(int(start[row]), 1000)
+    microseconds, rest = divmod(int(start[row]), 1000)
     return (
         f',\n{{"ph":{phase},"id":{number},"cat":"{name}","name":"{name}",'
-        f'"pid":{lane.pid},"tid":{lane.tid},"ts":{whole}.{rest:03d}}}'
+        f'"pid":{lane.pid},"tid":{lane.tid},"ts":{microseconds}.{rest:03d}}}'
     )

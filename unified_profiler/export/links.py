@@ -1,4 +1,4 @@
-"""Which events a viewer joins by an arrow: a launch and its kernel, a forward operator and its backward."""
+"""Finds events that a viewer joins by arrows: launches and kernels, forward operators and their backward operators."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow.compute as pc
 
-from unified_profiler.analysis.lanes import Flags
-from unified_profiler.model.nesting import Ints, whole_numbers
+from unified_profiler.analysis.columns import Flags, ints
+from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind
 
 
@@ -22,40 +22,36 @@ class Links:
 
 
 def launch_links(events: EventTable) -> Links:
-    """Join the calls that launch work and the work on the device, by correlation id."""
-    key = _ints(events, "correlation_id")
-    call = _is(events, "kind", Kind.RUNTIME.value)
-    return _links("launch", events, key, source=call, target=~call & ~_is(events, "kind", Kind.COUNTER.value))
+    """Join runtime calls and the device work they launch, by correlation id."""
+    key = ints(events, "correlation_id")
+    call = _equals(events, "kind", Kind.RUNTIME.value)
+    work = ~call & ~_equals(events, "kind", Kind.COUNTER.value)
+    return _links("launch", events, key, np.flatnonzero(call & (key >= 0)), np.flatnonzero(work & (key >= 0)))
 
 
 def backward_links(events: EventTable) -> Links:
-    """Join forward operators and their backward, by sequence id.
+    """Join forward operators and their backward operators, by sequence id.
 
-    Several operators can carry one id: the last forward one to begin is the one autograd saw, the first backward one
-    to begin encloses the others.
+    Several operators can have the same id: autograd recorded the last forward operator to start, and the first backward
+    operator to start encloses the others.
     """
-    key = _ints(events, "sequence_id")
-    backward = _is(events, "direction", "backward")
-    forward = ~backward & ~_is(events, "direction", "update")
-    start = events.column("start_ns").to_numpy()
-    target = np.zeros(len(events), np.bool_)
-    target[_first_of_each(key, start, backward & (key >= 0))] = True
-    source = np.zeros(len(events), np.bool_)
-    source[_first_of_each(key, -start, forward & (key >= 0))] = True
-    return _links("backward", events, key, source=source, target=target)
+    key, start = ints(events, "sequence_id"), ints(events, "start_ns")
+    backward = _equals(events, "direction", "backward")
+    forward = ~backward & ~_equals(events, "direction", "update")
+    sources = _first_of_each(key, -start, forward & (key >= 0))
+    return _links("backward", events, key, sources, np.sort(_first_of_each(key, start, backward & (key >= 0))))
 
 
-def _links(name: str, events: EventTable, key: Ints, *, source: Flags, target: Flags) -> Links:
-    sources, targets = np.flatnonzero(source & (key >= 0)), np.flatnonzero(target & (key >= 0))
+def _links(name: str, events: EventTable, key: Ints, sources: Ints, targets: Ints) -> Links:
+    """Link each target to a source with the same key that starts before it."""
     if not len(sources):
         return Links(name, sources, sources)
     sources = sources[np.argsort(key[sources], kind="stable")]
-    place = np.minimum(np.searchsorted(key[sources], key[targets]), len(sources) - 1)
-    found = sources[place]
-    start = events.column("start_ns").to_numpy()
-    # Clocks of devices drift: an arrow back in time is an error to viewers.
-    drawn = (key[found] == key[targets]) & (start[found] < start[targets])
-    return Links(name, found[drawn], targets[drawn])
+    source = sources[np.minimum(np.searchsorted(key[sources], key[targets]), len(sources) - 1)]
+    start = ints(events, "start_ns")
+    # Device clocks drift, and viewers reject arrows back in time.
+    is_linked = (key[source] == key[targets]) & (start[source] < start[targets])
+    return Links(name, source[is_linked], targets[is_linked])
 
 
 def _first_of_each(key: Ints, order: Ints, among: Flags) -> Ints:
@@ -65,10 +61,6 @@ def _first_of_each(key: Ints, order: Ints, among: Flags) -> Ints:
     return first
 
 
-def _ints(events: EventTable, name: str) -> Ints:
-    return whole_numbers(events.column(name))
-
-
-def _is(events: EventTable, name: str, value: str) -> Flags:
+def _equals(events: EventTable, name: str, value: str) -> Flags:
     flags: Flags = pc.equal(events.column(name), value).fill_null(False).to_numpy()
     return flags

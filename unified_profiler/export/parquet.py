@@ -1,4 +1,4 @@
-"""Traces as Parquet, the form in which runs keep them."""
+"""Writes a trace as Parquet, the format in which runs store traces."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from unified_profiler.model.trace import Trace
 
 
 class ParquetExporter:
-    """Writes one trace with its info inside; `read` gives the same trace back."""
+    """Writes one trace including its info; `read` returns the same trace."""
 
     def write(self, traces: Sequence[Trace], path: Path) -> None:
         """Write the trace.
 
         Raises:
-            ExportError: There are several traces; a file of this format holds one.
+            ExportError: There is not exactly one trace.
         """
         if len(traces) != 1:
-            msg = f"A .parquet file holds one trace, but there are {len(traces)}. Write each of `run.traces` by itself."
+            msg = f"A .parquet file has one trace, but there are {len(traces)}. Write each of `run.traces` separately."
             raise ExportError(msg)
         write_parquet(traces[0], path)

@@ -1,8 +1,8 @@
-"""Text that does nothing in a spreadsheet.
+"""Escapes text that a spreadsheet would execute as a formula.
 
-Spreadsheets take a cell that begins with one of some characters for a formula and execute it, quotes or not, and the
-names in a trace may be anybody's. An apostrophe in front makes it text. One is also put before text that could be taken
-for text so changed, so that whoever takes one off again gets exactly what was there.
+Spreadsheets treat a cell as a formula if it starts with certain characters, even in quotes, and names in a trace are
+not trusted. A leading apostrophe makes the cell text. Text that already starts with apostrophes before such a character
+gets another one, so that removing one apostrophe always restores the original.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _FORMULA = r"^('*[=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}])"
-"""What formulas begin with, wide characters included, and apostrophes before it. In the language of Arrow's RE2."""
+"""Characters that start a formula, including full-width ones, after any apostrophes; in the syntax of Arrow's RE2."""
 _FORMULA_IN_PYTHON = re.compile(re.sub(r"\\x\{(\w+)\}", r"\\u\1", _FORMULA).replace("^", r"\A"))
 
 
 def inert(text: str) -> str:
-    """Return the text, with an apostrophe in front if a spreadsheet would take it for a formula."""
+    """Return the text, with a leading apostrophe if a spreadsheet would treat it as a formula."""
     return _FORMULA_IN_PYTHON.sub(r"'\1", text)
 
 
 def inert_texts(column: pa.ChunkedArray) -> Any:
-    """Return a column with its dictionary of text decoded and inert, and any other column as it is."""
+    """Return a dictionary column as escaped text, and any other column unchanged."""
     if not pa.types.is_dictionary(column.type):
         return column
     chunks = [

@@ -1,4 +1,4 @@
-"""Traces as plain tables of text."""
+"""Writes traces as CSV."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from unified_profiler.model.trace import Trace
 
 
 class CsvExporter:
-    """Writes every column of every event: a header line, UTF-8, text in quotes, nothing where there is no value.
+    """Writes every column of every event: a header line, UTF-8, quoted text, empty cells for missing values.
 
-    Text that a spreadsheet would take for a formula, such as names that begin with `=`, `+`, `-` or `@`, has an
-    apostrophe in front. All other text, and all numbers, are written unchanged.
+    Text that a spreadsheet would treat as a formula, such as names that start with `=`, `+`, `-` or `@`, gets a leading
+    apostrophe. All other text and all numbers are written unchanged.
     """
 
     def write(self, traces: Sequence[Trace], path: Path) -> None:
-        """Write the events of all traces one below the other."""
+        """Write the events of all traces, one trace after the other."""
         import pyarrow.csv
 
         table = pa.concat_tables([_plain(trace.events) for trace in traces])

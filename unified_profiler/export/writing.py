@@ -1,4 +1,4 @@
-"""`write`: writes a file for other programs or for people, in the format that the suffix of its path names."""
+"""`write`: writes a trace or run to a file, in the format given by the suffix of its path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unified_profiler.model.trace import Trace
 
 
 class Exporter(Protocol):
-    """Writes traces to one file, whole or not at all. Its options are in its constructor."""
+    """Writes traces to one file, completely or not at all. Options belong in the constructor."""
 
     def write(self, traces: Sequence[Trace], path: Path) -> None:
         """Write the traces, one or more, to the path."""
@@ -36,31 +36,30 @@ EXPORTERS: Mapping[str, Callable[[], Exporter]] = MappingProxyType(
         ".csv": CsvExporter,
     }
 )
-"""What makes the exporter of each suffix."""
-
+"""Factory of the exporter for each suffix."""
 
 REPORTS = (".html", ".md")
-"""Suffixes of documents for people."""
+"""Suffixes of reports."""
 
 
 @checked_keywords
 def write(trace: Source, path: str | os.PathLike[str]) -> Path:
-    """Write a trace or a run to a file whose suffix says the format.
+    """Write a trace or a run to a file in the format given by its suffix.
 
     `.json` and `.json.gz` are for the Perfetto UI and chrome://tracing, `.parquet` for this package and data frames,
-    `.csv` for everything else, `.html` and `.md` for people. Missing parent directories are made; an existing file is
-    replaced only by a whole one.
+    `.csv` for other programs; `.html` and `.md` are reports. Missing parent directories are created; an existing file
+    is replaced only by a complete one.
 
     Args:
-        trace: A trace, or a run. A run of several traces fits all but `.parquet`.
-        path: Where to write.
+        trace: A trace, or a run. A run of several traces can be written in all formats but `.parquet`.
+        path: The file to write.
 
     Returns:
         The path.
 
     Raises:
-        ConfigurationError: The suffix names no format.
-        ExportError: The file cannot be written, or the run has no trace, or more than the format can hold.
+        ConfigurationError: The suffix is not that of a format.
+        ExportError: The file cannot be written, or the run has no trace, or more than the format supports.
     """
     target = Path(path)
     suffix = suffix_of(target, (*EXPORTERS, *REPORTS))
@@ -73,49 +72,45 @@ def write(trace: Source, path: str | os.PathLike[str]) -> Path:
 
 
 def _write_report(source: Source, target: Path, suffix: str) -> None:
-    if suffix == ".html":
-        from unified_profiler.report.page import write_page
+    from unified_profiler.report.markdown import write_markdown
+    from unified_profiler.report.page import write_page
 
-        write_page(source, target)
-    else:
-        from unified_profiler.report.markdown import write_markdown
-
-        write_markdown(source, target)
+    (write_page if suffix == ".html" else write_markdown)(source, target)
 
 
 def _traces_of(source: Source, target: Path) -> Sequence[Trace]:
     traces = tuple(source.traces) if isinstance(source, Run) else (source,)
     if not traces:
-        msg = f"{source!r} holds no trace, so there is nothing to write to {target}. Record at least one cycle first."
+        msg = f"{source!r} has no trace, so there is nothing to write to {target}. Record at least one cycle first."
         raise ExportError(msg)
     return traces
 
 
 def suffix_of(path: Path, suffixes: Collection[str]) -> str:
-    """Return the longest of the suffixes that a path has.
+    """Return the longest of the suffixes that a path ends with.
 
     Raises:
-        ConfigurationError: It has none of them.
+        ConfigurationError: It ends with none of them.
     """
     name = path.name.lower()
     matching = [suffix for suffix in suffixes if name.endswith(suffix)]
     if not matching:
-        found = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
-        msg = f"{path} has {found}, which names no format. Use one of: {', '.join(suffixes)}."
+        suffix = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
+        msg = f"{path} has {suffix}, so its format is unknown. Use one of: {', '.join(suffixes)}."
         raise ConfigurationError(msg)
     return max(matching, key=len)
 
 
 @contextmanager
 def writing_to(target: Path) -> Iterator[None]:
-    """Make the directories above a file that is about to be written.
+    """Create the parent directories of a file, and turn OS errors into an ExportError.
 
     Raises:
-        ExportError: They, or the file, cannot be written.
+        ExportError: The directories or the file cannot be written.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
-        msg = f"{target} cannot be written: {error}. Choose another path or make room there."
+        msg = f"{target} cannot be written: {error}. Choose another path, or check permissions and free space."
         raise ExportError(msg) from error

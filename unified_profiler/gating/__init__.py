@@ -1,4 +1,4 @@
-"""Judging whether a program got slower: runs before and after a change, with a verdict that a build can act upon."""
+"""Performance gate: compares runs before and after a change and returns a verdict for a CI build."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Whether runs can be set against each other at all, and what to know where they can."""
+"""Checks whether runs can be compared, and notices about differences other than the program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -12,17 +12,17 @@ from unified_profiler.model.statements import Statement, statement
 from unified_profiler.report.step_times import step_times
 from unified_profiler.report.summary import name_of, span, world_size
 
-Facts: TypeAlias = Callable[[Run], Iterator["str | None"]]
-"""Gives what is known of each rank of a run."""
+Facts: TypeAlias = Callable[[Run], Iterable["str | None"]]
+"""Returns one property of each rank of a run, such as its host; None where unknown."""
 
 
 def frameworks_of(runs: Sequence[Run]) -> dict[str, str]:
-    """Return what was recorded, with versions."""
+    """Return the recorded frameworks and their versions."""
     return {name: version for run in runs for trace in run.traces for name, version in trace.info.frameworks.items()}
 
 
 def check(baseline: Sequence[Run], candidate: Sequence[Run], *, all_ranks: bool) -> None:
-    """Refuse what cannot be judged.
+    """Check that the runs can be compared.
 
     Raises:
         ConfigurationError: A side is empty, a run has no steps or lacks ranks, or the numbers of ranks differ.
@@ -33,11 +33,11 @@ def check(baseline: Sequence[Run], candidate: Sequence[Run], *, all_ranks: bool)
             raise ConfigurationError(msg)
         for run in runs:
             _check_run(label, run, all_ranks=all_ranks)
-    found = sorted({world_size(run) for run in (*baseline, *candidate)})
-    if len(found) > 1:
+    sizes = sorted({world_size(run) for run in (*baseline, *candidate)})
+    if len(sizes) > 1:
         msg = (
-            f"The runs are of different numbers of ranks: {', '.join(map(str, found))}. The steps of a job of another "
-            "size do other work; record both sides alike."
+            f"The runs have different numbers of ranks: {', '.join(map(str, sizes))}. The steps of a job of another "
+            "size do other work; record both sides with the same number."
         )
         raise ConfigurationError(msg)
 
@@ -51,19 +51,16 @@ def _check_run(label: str, run: Run, *, all_ranks: bool) -> None:
         raise ConfigurationError(msg)
     missing = sorted(set(range(world_size(run))) - set(run.ranks))
     if missing and all_ranks:
+        ranks = f"rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
         msg = (
-            f"The {label} {name_of(run)!r} lacks {_ranks(missing)} of {world_size(run)}: the step of a job is that of "
+            f"The {label} {name_of(run)!r} lacks {ranks} of {world_size(run)}, and a step of a job takes as long as "
             "its slowest rank. Record again, or choose one rank of all runs with --rank."
         )
         raise ConfigurationError(msg)
 
 
-def _ranks(numbers: Sequence[int]) -> str:
-    return f"rank {numbers[0]}" if len(numbers) == 1 else f"ranks {', '.join(map(str, numbers))}"
-
-
 def in_turn(baseline: Sequence[Run], candidate: Sequence[Run]) -> bool:
-    """Say whether the runs were taken in turn: the first of each side before the second of each, and so on."""
+    """Return whether the runs alternate in time: the first run of each side before the second of each, and so on."""
     if len(baseline) != len(candidate):
         return False
     starts = [tuple(span(run)[0] or 0 for run in pair) for pair in zip(baseline, candidate, strict=True)]
@@ -71,20 +68,18 @@ def in_turn(baseline: Sequence[Run], candidate: Sequence[Run]) -> bool:
 
 
 def notices_of(baseline: Sequence[Run], candidate: Sequence[Run]) -> tuple[Statement, ...]:
-    """Return what to know before trusting the verdict."""
-    found = [*_between(baseline, candidate), *_deaths(baseline, candidate)]
-    return tuple(each.with_text("gate") for each in found)
+    """Return warnings about differences between the sides, and about ranks that did not end."""
+    notices = [*_differences(baseline, candidate), *_unfinished_ranks(baseline, candidate)]
+    return tuple(notice.with_text("gate") for notice in notices)
 
 
-def _between(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Statement]:
-    before, after = frameworks_of(baseline), frameworks_of(candidate)
-    if before.keys() != after.keys():
-        yield statement(
-            "other_frameworks", "warning", baseline=", ".join(sorted(before)), candidate=", ".join(sorted(after))
-        )
+def _differences(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Statement]:
+    before, after = (", ".join(sorted(frameworks_of(runs))) for runs in (baseline, candidate))
+    if before != after:
+        yield statement("other_frameworks", "warning", baseline=before, candidate=after)
     else:
         yield from _difference("other_versions", _versions, baseline, candidate)
-    for code, facts_of in _SURROUNDINGS.items():
+    for code, facts_of in _ENVIRONMENT.items():
         yield from _difference(code, facts_of, baseline, candidate)
     if len({str(_settings(run)) for run in (*baseline, *candidate)}) > 1:
         yield statement("other_settings", "warning")
@@ -93,13 +88,13 @@ def _between(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Stat
 
 
 def _difference(code: str, facts_of: Facts, baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Statement]:
-    """Say what the sides ran with if that differs; what is not known of one side is not compared."""
+    """Report a property that differs between the sides; one that is unknown for a side is not compared."""
     before, after = (sorted({fact for run in runs for fact in facts_of(run) if fact}) for runs in (baseline, candidate))
     if before and after and before != after:
         yield statement(code, "warning", baseline=", ".join(before), candidate=", ".join(after))
 
 
-def _deaths(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Statement]:
+def _unfinished_ranks(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[Statement]:
     for side, runs in (("baseline", baseline), ("candidate", candidate)):
         for run in runs:
             for rank in (rank for rank, manifest in sorted(run.manifests.items()) if manifest.ended_ns is None):
@@ -107,7 +102,7 @@ def _deaths(baseline: Sequence[Run], candidate: Sequence[Run]) -> Iterator[State
 
 
 def _settings(run: Run) -> list[Any]:
-    """Return what was to be recorded, and when, but for where it was written."""
+    """Return the profiler settings of each rank without the output directory."""
     settings = (manifest.settings for manifest in run.manifests.values())
     return [{name: value for name, value in each.items() if name != "output_dir"} for each in settings]
 
@@ -117,19 +112,10 @@ def _versions(run: Run) -> Iterator[str]:
         yield from (f"{name} {version}".strip() for name, version in trace.info.frameworks.items())
 
 
-def _hosts(run: Run) -> Iterator[str]:
-    yield from (trace.info.host for trace in run.traces)
-    yield from (manifest.host for manifest in run.manifests.values())
-
-
-def _of_manifests(field: str) -> Facts:
-    return lambda run: (getattr(manifest, field) for manifest in run.manifests.values())
-
-
-_SURROUNDINGS: dict[str, Facts] = {
-    "other_pythons": _of_manifests("python"),
-    "other_processors": _of_manifests("processor"),
-    "other_platforms": _of_manifests("platform"),
-    "other_hosts": _hosts,
+_ENVIRONMENT: dict[str, Facts] = {
+    "other_pythons": lambda run: [manifest.python for manifest in run.manifests.values()],
+    "other_processors": lambda run: [manifest.processor for manifest in run.manifests.values()],
+    "other_platforms": lambda run: [manifest.platform for manifest in run.manifests.values()],
+    "other_hosts": lambda run: [*(m.host for m in run.manifests.values()), *(t.info.host for t in run.traces)],
 }
-"""What changes times besides the program, by the code of the notice."""
+"""Properties of the environment that affect times, by the code of their notice."""

@@ -1,4 +1,4 @@
-"""`gate`: runs before and after a change, and whether it may go in."""
+"""`gate`: judges whether runs with a change are slower than runs without it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unified_profiler.gating.checks import check, frameworks_of, in_turn, notice
 from unified_profiler.gating.contributions import Sides
 from unified_profiler.gating.judgment import case_of, judge
 from unified_profiler.gating.metrics import metric_of
-from unified_profiler.gating.records import GateRecord, Judgment, SideOfGate, Verdict
+from unified_profiler.gating.records import GateRecord, GateSide, Verdict
 from unified_profiler.gating.text import as_text
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.run import Run
@@ -21,14 +21,15 @@ from unified_profiler.report.summary import name_of
 
 Sources: TypeAlias = Source | Sequence[Source]
 
-_GRAVEST = (Verdict.REGRESSION, Verdict.CANNOT_TELL, Verdict.WITHIN)
+_SEVERITY = (Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.WITHIN)
+"""Most severe first."""
 
 
 class Gate(GateRecord):
-    """The verdict over all metrics. `print` shows it; `model_dump_json()` gives everything."""
+    """The verdict over all metrics. `print` shows it as text; `model_dump_json()` returns all of it."""
 
     def __str__(self) -> str:
-        """Return it as text."""
+        """Return the verdict as aligned text."""
         return as_text(self)
 
 
@@ -41,34 +42,34 @@ def gate(
     metric: str | Sequence[str] = "step",
     rank: int | None = None,
 ) -> Gate:
-    """Judge whether a program got slower by more than is allowed.
+    """Judge whether a program got slower by more than `max_regression`.
 
-    A regression is told only if the lower quartile of the candidate's steps is slower by more than `max_regression`,
-    with 95 % confidence, and if the fastest steps and the median say so, too. Noise is judged by how blocks of steps
-    differ within runs; with six runs or more of each side, taken in turn, by how neighboring runs differ.
+    A regression is reported only if the lower quartile of the candidate's steps is slower by more than this with 95 %
+    confidence, and the fastest steps and the median confirm it. Noise is estimated from how blocks of steps differ
+    within runs; with six or more runs of each side, recorded in turn, from how the runs of each pair differ.
 
     Args:
         baseline: A Trace or a Run, or several, in the order in which they were recorded.
-        candidate: Likewise, what is judged.
-        max_regression: How much slower is still accepted, as a part (0.05) or in percent ("5%").
+        candidate: The same for the runs to judge.
+        max_regression: The largest accepted slowdown, as a fraction (0.05) or in percent ("5%").
         metric: `step`, `op:NAME`, `region:NAME`, `api:NAME` or `memory`; or several of these.
-        rank: Judge only this rank; else the slowest rank of each step counts.
+        rank: Judge only this rank; by default the slowest rank of each step counts.
 
     Raises:
-        ConfigurationError: A wrong option, a metric that one side lacks, or runs that cannot be set against each other.
+        ConfigurationError: An option is wrong, a side lacks a metric, or the runs cannot be compared.
     """
     limit = part_of("max_regression", max_regression)
     before, after = _runs(baseline, rank), _runs(candidate, rank)
     check(before, after, all_ranks=rank is None)
-    sides, turns = Sides(before, after, limit), in_turn(before, after)
-    wanted = dict.fromkeys([metric] if isinstance(metric, str) else metric)
-    if not wanted:
-        msg = "`metric` must name something to judge, such as `step`; found nothing."
+    names = dict.fromkeys([metric] if isinstance(metric, str) else metric)
+    if not names:
+        msg = "`metric` must name at least one metric, such as `step`; found none."
         raise ConfigurationError(msg)
-    found = [metric_of(each, before, after) for each in wanted]
-    judgments = tuple(judge(case_of(each, sides, in_turn=turns), limit) for each in found)
+    sides, alternating = Sides(before, after, limit), in_turn(before, after)
+    metrics = [metric_of(name, before, after) for name in names]
+    judgments = tuple(judge(case_of(each, sides, in_turn=alternating), limit) for each in metrics)
     return Gate(
-        verdict=_gravest(judgments),
+        verdict=min((each.verdict for each in judgments), key=_SEVERITY.index),
         max_regression=limit,
         baseline=_side(before),
         candidate=_side(after),
@@ -77,17 +78,13 @@ def gate(
     )
 
 
-def _gravest(judgments: Sequence[Judgment]) -> Verdict:
-    return min((each.verdict for each in judgments), key=_GRAVEST.index)
-
-
 def _runs(sources: Sources, rank: int | None) -> list[Run]:
-    several = [sources] if isinstance(sources, Trace | Run) else sources
-    return [Run.of(each).select(rank=rank) for each in several]
+    all_sources = [sources] if isinstance(sources, Trace | Run) else sources
+    return [Run.of(source).select(rank=rank) for source in all_sources]
 
 
-def _side(runs: Sequence[Run]) -> SideOfGate:
-    return SideOfGate(
+def _side(runs: Sequence[Run]) -> GateSide:
+    return GateSide(
         names=tuple(map(name_of, runs)),
         frameworks=frameworks_of(runs),
         ranks=tuple(sorted({rank for run in runs for rank in run.ranks})),

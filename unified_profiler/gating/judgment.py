@@ -1,4 +1,4 @@
-"""From the steps of both sides to a verdict on one metric."""
+"""Judges one metric: measures the steps of both sides and turns the confidence interval into a verdict."""
 
 from __future__ import annotations
 
@@ -11,32 +11,39 @@ import numpy as np
 
 from unified_profiler.comparison.noise import SMALLEST_SHARE
 from unified_profiler.gating.contributions import Sides, contributions, machine_drift, rank_contributions
-from unified_profiler.gating.intervals import FEWEST_PAIRS, Interval, Statistic, paired, typical, unpaired
+from unified_profiler.gating.intervals import (
+    FEWEST_PAIRS,
+    Interval,
+    Statistic,
+    paired_interval,
+    typical_value,
+    unpaired_interval,
+)
 from unified_profiler.gating.metrics import Metric
-from unified_profiler.gating.records import Contribution, Judgment, Level, StepSort, Verdict
-from unified_profiler.gating.series import Sample, durations, sample
+from unified_profiler.gating.records import Judgment, Measurement, StepSelection, Verdict
+from unified_profiler.gating.series import Sample, sample, step_durations
 from unified_profiler.model.statements import Statement, Value
-from unified_profiler.presentation.texts import shown_amount
+from unified_profiler.presentation.texts import format_amount
 from unified_profiler.presentation.units import format_time
 
 FEWEST_STEPS = 20
-"""Of each side; with fewer, noise cannot be told from a change."""
-_FEWEST_OF_A_RUN = 5
+"""Steps per side; with fewer, a change cannot be distinguished from noise."""
+_FEWEST_STEPS_OF_RUN = 5
 _MOST_TIMES = 100
-"""More steps or runs than so many times those at hand are no advice."""
+"""Suggest more steps or runs only up to this multiple of the recorded number."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One metric of both sides."""
+    """One metric, measured on both sides."""
 
     metric: Metric
     sides: Sides
-    steps: StepSort
+    steps: StepSelection
+    in_turn: bool
+    """Whether runs of the two sides alternate in time."""
     baseline: Sample
     candidate: Sample
-    in_turn: bool
-    """Whether runs of the sides were taken in turn."""
 
     @property
     def step_count(self) -> int:
@@ -49,50 +56,44 @@ class Case:
         return min(len(self.baseline.runs), len(self.candidate.runs))
 
     @property
-    def paired(self) -> bool:
-        """Whether there are enough pairs of runs taken in turn, each with enough steps."""
+    def is_paired(self) -> bool:
+        """Whether there are enough pairs of runs recorded in turn, each with enough steps."""
         runs = (*self.baseline.runs, *self.candidate.runs)
-        return self.in_turn and self.run_count >= FEWEST_PAIRS and min(map(len, runs)) >= _FEWEST_OF_A_RUN
+        return self.in_turn and self.run_count >= FEWEST_PAIRS and min(map(len, runs)) >= _FEWEST_STEPS_OF_RUN
 
     @cached_property
     def statistics(self) -> Sequence[Statistic]:
-        """What is compared of blocks and runs."""
-        return self.metric.statistics(np.concatenate([self.baseline.together, self.candidate.together]))
+        """The statistics by which blocks and runs are compared."""
+        return self.metric.statistics(np.concatenate([self.baseline.pooled, self.candidate.pooled]))
 
     @cached_property
     def interval(self) -> Interval:
-        """How far the sides are apart."""
-        if self.paired:
-            return paired(self.baseline.runs, self.candidate.runs, self.statistics)
-        return unpaired(self.baseline.runs, self.candidate.runs, self.statistics, between=self.metric.between)
+        """The confidence interval of the log ratio."""
+        runs = (self.baseline.runs, self.candidate.runs)
+        if self.is_paired:
+            return paired_interval(*runs, self.statistics)
+        return unpaired_interval(*runs, self.statistics, run_deviation=self.metric.run_deviation)
 
-    def level(self, side: Sample) -> Level:
-        """Return what a side takes."""
-        value = typical(side.runs, self.statistics[0], as_a_whole=self.paired) if side.step_count else None
-        return Level(value=value, step_count=side.step_count, run_count=sum(map(bool, map(len, side.runs))))
+    def measurement(self, side: Sample) -> Measurement:
+        """Return the value of a side, and of how many steps and runs it is."""
+        value = typical_value(side.runs, self.statistics[0], pooled=self.is_paired) if side.step_count else None
+        return Measurement(value=value, step_count=side.step_count, run_count=sum(map(bool, map(len, side.runs))))
 
     @property
-    def least(self) -> float:
-        """The smallest change that is worth a word: of what is part of a step, also half a percent of the step."""
+    def smallest_change(self) -> float:
+        """The smallest change that can be a regression; for parts of a step, also half a percent of the step."""
         if self.metric.kind in {"step", "memory"}:
-            return self.metric.least
-        whole = sample(self.sides.baseline, "recorded", durations).together
-        return max(self.metric.least, SMALLEST_SHARE * float(np.median(whole)))
+            return self.metric.smallest_change
+        steps = sample(self.sides.baseline, "recorded", step_durations).pooled
+        return max(self.metric.smallest_change, SMALLEST_SHARE * float(np.median(steps)))
 
 
 def case_of(metric: Metric, sides: Sides, *, in_turn: bool) -> Case:
-    """Measure both sides: unrecorded steps if both have enough of them, else recorded ones, never both."""
-    sorts: tuple[StepSort, ...] = ("unrecorded", "recorded") if metric.kind == "step" else ("recorded",)
+    """Measure both sides: unrecorded steps if both have enough of them, else recorded ones, never a mix."""
+    selections: tuple[StepSelection, ...] = ("unrecorded", "recorded") if metric.kind == "step" else ("recorded",)
     cases = [
-        Case(
-            metric,
-            sides,
-            steps,
-            sample(sides.baseline, steps, metric.of_rank),
-            sample(sides.candidate, steps, metric.of_rank),
-            in_turn,
-        )
-        for steps in sorts
+        Case(metric, sides, steps, in_turn, *(sample(runs, steps, metric.measure) for runs in sides.both))
+        for steps in selections
     ]
     enough = [case for case in cases if case.step_count >= FEWEST_STEPS]
     return enough[0] if enough else max(cases, key=lambda case: case.step_count)
@@ -101,86 +102,81 @@ def case_of(metric: Metric, sides: Sides, *, in_turn: bool) -> Case:
 def judge(case: Case, max_regression: float) -> Judgment:
     """Decide one metric."""
     if case.step_count < FEWEST_STEPS:
-        needed = {"needed_step_count": FEWEST_STEPS}
-        return _judgment(case, Verdict.CANNOT_TELL, "few_steps", max_regression, needed)
+        return _judgment(case, Verdict.INCONCLUSIVE, "few_steps", max_regression, {"needed_step_count": FEWEST_STEPS})
     interval, limit = case.interval, math.log1p(max_regression)
     if interval.high <= limit:
         return _judgment(case, Verdict.WITHIN, "within", max_regression)
     if interval.low <= limit:
-        return _undecided(case, max_regression, limit)
-    if _change(case) < case.least:
+        return _inconclusive(case, max_regression, limit)
+    change = (case.measurement(case.baseline).value or 0.0) * math.expm1(interval.estimate)
+    if change < case.smallest_change:
         return _judgment(case, Verdict.WITHIN, "too_small", max_regression)
-    doubt = _doubt(case, limit)
-    if doubt is not None:
-        return _judgment(case, Verdict.CANNOT_TELL, doubt, max_regression, {"needed_run_count": FEWEST_PAIRS})
-    made = (*contributions(case.metric, case.sides), *_ranks(case))
-    return _judgment(case, Verdict.REGRESSION, "regression", max_regression).model_copy(update={"contributions": made})
+    objection = _objection(case, limit)
+    if objection is not None:
+        return _judgment(case, Verdict.INCONCLUSIVE, objection, max_regression, {"needed_run_count": FEWEST_PAIRS})
+    ranks = () if case.metric.unit == "bytes" else rank_contributions(case.baseline, case.candidate)
+    causes = (*contributions(case.metric, case.sides), *ranks)
+    return _judgment(case, Verdict.REGRESSION, "regression", max_regression).model_copy(
+        update={"contributions": causes}
+    )
 
 
-def _change(case: Case) -> float:
-    value = case.level(case.baseline).value or 0.0
-    return value * math.expm1(case.interval.estimate)
-
-
-def _ranks(case: Case) -> tuple[Contribution, ...]:
-    return () if case.metric.unit == "bytes" else rank_contributions(case.baseline, case.candidate)
-
-
-def _doubt(case: Case, limit: float) -> str | None:
-    """Say what speaks against a regression between runs that were not taken in turn, where the machine may differ."""
-    if case.paired or case.metric.unit == "bytes":
+def _objection(case: Case, limit: float) -> str | None:
+    """Return the code of the reason why a regression is doubtful, for runs not recorded in turn; None if it is not."""
+    if case.is_paired or case.metric.unit == "bytes":
         return None
     drift = machine_drift(case.sides)
     if drift is not None and case.interval.estimate - drift <= limit:
         return "machine"
-    before, after = (sample(runs, "recorded", durations) for runs in (case.sides.baseline, case.sides.candidate))
-    if case.steps == "recorded" or min(before.step_count, after.step_count) < _FEWEST_OF_A_RUN:
+    before, after = (sample(runs, "recorded", step_durations) for runs in case.sides.both)
+    if case.steps == "recorded" or min(before.step_count, after.step_count) < _FEWEST_STEPS_OF_RUN:
         return None
-    quartiles = [case.statistics[0](side.together) for side in (before, after)]
+    quartiles = [case.statistics[0](side.pooled) for side in (before, after)]
     return "unconfirmed" if math.log(quartiles[1] / quartiles[0]) - (drift or 0.0) <= limit else None
 
 
-def _undecided(case: Case, max_regression: float, limit: float) -> Judgment:
-    """Say what would have told: more steps, or more runs where runs differ as a whole."""
+def _inconclusive(case: Case, max_regression: float, limit: float) -> Judgment:
+    """Suggest more steps, or more runs if whole runs differ."""
     interval = case.interval
-    apart = abs(interval.estimate - limit)
-    room = apart - interval.between
-    steps = _more(case.step_count, interval.width - interval.between, room)
-    if steps is not None and not case.paired:
-        return _judgment(case, Verdict.CANNOT_TELL, "noisy_steps", max_regression, {"needed_step_count": steps})
-    runs = _more(case.run_count, interval.width, apart)
+    distance = abs(interval.estimate - limit)
+    steps = _needed_count(case.step_count, interval.width - interval.between_runs, distance - interval.between_runs)
+    if steps is not None and not case.is_paired:
+        return _judgment(case, Verdict.INCONCLUSIVE, "noisy_steps", max_regression, {"needed_step_count": steps})
+    runs = _needed_count(case.run_count, interval.width, distance)
     if runs is None:
-        return _judgment(case, Verdict.CANNOT_TELL, "at_the_bound", max_regression)
+        return _judgment(case, Verdict.INCONCLUSIVE, "at_the_bound", max_regression)
     runs = max(runs, FEWEST_PAIRS)
     needed = {"needed_run_count": runs, "needed_step_count": runs * math.ceil(case.step_count / case.run_count)}
-    return _judgment(case, Verdict.CANNOT_TELL, "noisy_runs", max_regression, needed)
+    return _judgment(case, Verdict.INCONCLUSIVE, "noisy_runs", max_regression, needed)
 
 
-def _more(count: int, width: float, room: float) -> int | None:
-    """Return how many would make an interval as narrow as there is room, since its width falls with their root."""
-    if room <= 0 or not math.isfinite(width):
+def _needed_count(count: int, width: float, target_width: float) -> int | None:
+    """Return the number of steps or runs that narrows the interval to the target: width falls with its square root."""
+    if target_width <= 0 or not math.isfinite(width):
         return None
-    times = (width / room) ** 2
-    return max(math.ceil(count * times), count + 1) if times <= _MOST_TIMES else None
+    factor = (width / target_width) ** 2
+    return max(math.ceil(count * factor), count + 1) if factor <= _MOST_TIMES else None
 
 
 def _judgment(
     case: Case, verdict: Verdict, code: str, max_regression: float, needed: dict[str, int] | None = None
 ) -> Judgment:
-    measured = case.step_count >= FEWEST_STEPS
-    ratios: dict[str, float | None] = {"ratio": None, "ratio_low": None, "ratio_high": None}
-    if measured:
-        bounds = (case.interval.estimate, case.interval.low, case.interval.high)
-        ratios = {name: _ratio(bound) for name, bound in zip(ratios, bounds, strict=True)}
-    before, after = (case.level(side) for side in (case.baseline, case.candidate))
+    has_interval = case.step_count >= FEWEST_STEPS
+    interval = case.interval if has_interval else Interval(math.nan, math.nan, math.nan)
+    bounds = {"ratio": interval.estimate, "ratio_low": interval.low, "ratio_high": interval.high}
+    ratios = {name: math.exp(bound) if math.isfinite(bound) else None for name, bound in bounds.items()}
+    before, after = (case.measurement(side) for side in (case.baseline, case.candidate))
     values: dict[str, Value] = {
         "metric": case.metric.name,
-        "baseline": shown(before.value, case.metric.unit),
-        "candidate": shown(after.value, case.metric.unit),
+        "baseline": format_measured(before.value, case.metric.unit),
+        "candidate": format_measured(after.value, case.metric.unit),
         "step_count": case.step_count,
         "run_count": case.run_count,
         "limit_share": max_regression,
-        **{f"{name.replace('ratio', 'change')}_share": _less_one(value) for name, value in ratios.items()},
+        **{
+            f"{name.replace('ratio', 'change')}_share": None if ratio is None else ratio - 1
+            for name, ratio in ratios.items()
+        },
         **(needed or {}),
     }
     reason = Statement(code=code, level="info" if verdict is Verdict.WITHIN else "warning", values=values)
@@ -192,20 +188,12 @@ def _judgment(
         steps=case.steps,
         baseline=before,
         candidate=after,
-        paired=measured and case.paired,
+        paired=has_interval and case.is_paired,
     ).model_copy(update={**ratios, **(needed or {})})
 
 
-def shown(value: float | None, unit: str) -> str:
-    """Return a time or an amount of memory as people read it."""
+def format_measured(value: float | None, unit: str) -> str:
+    """Format a time or an amount of memory; a dash if there is none."""
     if value is None:
         return "\u2013"
-    return format_time(value) if unit == "ns" else shown_amount(value, unit)
-
-
-def _ratio(logarithm: float) -> float | None:
-    return math.exp(logarithm) if math.isfinite(logarithm) else None
-
-
-def _less_one(value: float | None) -> float | None:
-    return None if value is None else value - 1
+    return format_time(value) if unit == "ns" else format_amount(value, unit)

@@ -1,4 +1,4 @@
-"""A gate as JUnit's XML, which CI systems show as tests: each metric is one."""
+"""Formats a gate as JUnit XML, in which CI systems show each metric as a test."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from unified_profiler.presentation.text import one_line
 from unified_profiler.presentation.texts import render_statement
 
 _SUITE = "unified-profiler gate"
-_OUTCOMES = {Verdict.REGRESSION: "failure", Verdict.CANNOT_TELL: "error"}
+_OUTCOMES = {Verdict.REGRESSION: "failure", Verdict.INCONCLUSIVE: "error"}
 
 
 def junit(gate: GateRecord, *, language: str = "en") -> str:
-    """Return a gate as XML: a regression is a failed test, one that cannot be judged is an error of the test."""
+    """Return a gate as JUnit XML: a regression is a failure of its test, an inconclusive verdict an error."""
     counts = {"tests": len(gate.judgments), "skipped": 0}
     for verdict, outcome in _OUTCOMES.items():
         counts[f"{outcome}s"] = sum(judgment.verdict is verdict for judgment in gate.judgments)
@@ -33,19 +33,14 @@ def _add(suite: ET.Element, gate: GateRecord, judgment: Judgment, language: str)
     reason = _legal(render_statement("gate", judgment.reason, language=language))
     outcome = _OUTCOMES.get(judgment.verdict)
     if outcome is not None:
-        found = ET.SubElement(case, outcome, {"type": judgment.verdict.value, "message": reason})
-        found.text = _details(judgment, language)
-    said = [reason, steps_line(judgment, language=language)]
-    said += [render_statement("gate", notice, language=language) for notice in gate.notices]
-    ET.SubElement(case, "system-out").text = "\n".join(map(_legal, said))
-
-
-def _details(judgment: Judgment, language: str) -> str:
-    if not judgment.contributions:
-        return _legal(render_statement("gate", judgment.reason, language=language))
-    return "\n".join(map(_legal, str(contributions_of(judgment, language=language)).splitlines()))
+        table = str(contributions_of(judgment, language=language)) if judgment.contributions else reason
+        details = ET.SubElement(case, outcome, {"type": judgment.verdict.value, "message": reason})
+        details.text = "\n".join(map(_legal, table.splitlines()))
+    lines = [reason, steps_line(judgment, language=language)]
+    lines += [render_statement("gate", notice, language=language) for notice in gate.notices]
+    ET.SubElement(case, "system-out").text = "\n".join(map(_legal, lines))
 
 
 def _legal(text: str) -> str:
-    """Return a text without what XML cannot hold: control characters are spelled out."""
+    """Escape control characters, which XML cannot contain."""
     return storable(one_line(text))

@@ -1,4 +1,4 @@
-"""A gate as a comment on a pull request."""
+"""Formats a gate as Markdown, such as for a comment on a pull request."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from unified_profiler.presentation.markdown import escaped, table
 from unified_profiler.presentation.tables import columns_of
 from unified_profiler.presentation.texts import texts
 
-_SIGNS = {Verdict.WITHIN: "\u2705", Verdict.REGRESSION: "\u274c", Verdict.CANNOT_TELL: "\u2754"}
+_SIGNS = {Verdict.WITHIN: "\u2705", Verdict.REGRESSION: "\u274c", Verdict.INCONCLUSIVE: "\u2754"}
 
 
 def markdown(gate: GateRecord, *, language: str = "en") -> str:
-    """Return a gate as GitHub-flavoured Markdown."""
+    """Return a gate as GitHub-flavored Markdown."""
     return "\n\n".join(_blocks(gate, language)) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""What can be judged: the wall time of steps, operators, regions, API calls and memory."""
+"""Metrics that a gate can judge: step wall time, operators, regions, API calls and memory."""
 
 from __future__ import annotations
 
@@ -13,56 +13,56 @@ import numpy as np
 from unified_profiler.comparison.noise import Times
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.gating.intervals import Statistic
-from unified_profiler.gating.memory import memory_of
-from unified_profiler.gating.named import NamedTimes, Regions, Rows
-from unified_profiler.gating.series import OfRank, durations
+from unified_profiler.gating.memory import memory_measure
+from unified_profiler.gating.named import DiffRowTimes, NamedTimes, RegionTimes
+from unified_profiler.gating.series import Measure, step_durations
 from unified_profiler.keywords import did_you_mean
 from unified_profiler.model.run import Run
 
 QUANTILES = (0.25, 0.1, 0.5)
-"""A slower program is slower at all of them; load on the machine leaves the fast steps alone. The first one is told."""
-_TIME_BETWEEN_RUNS = 0.01
-_SELDOM = 0.05
-"""Part of the steps that lack something, from which on means are compared: quantiles of zeros say nothing."""
-_LEAST_NS = 1_000.0
-_LEAST_BYTES = float(2**20)
-_MOST_NEAR = 3
+"""A slower program is slower at all of them, while load spares the fastest steps. The first one is reported."""
+_TIME_DEVIATION = 0.01
+_RARE_SHARE = 0.05
+"""Above this share of steps with zero time, means are compared, since low quantiles would be zero."""
+_SMALLEST_NS = 1_000.0
+_SMALLEST_BYTES = float(2**20)
+_MOST_SUGGESTIONS = 3
 
-_KINDS: dict[str, Callable[[], Sequence[NamedTimes]]] = {
-    "op": lambda: [Rows("name"), Rows("op"), Rows("origin")],
-    "region": lambda: [Regions()],
-    "api": lambda: [Rows("api")],
+_SOURCES: dict[str, Callable[[], Sequence[NamedTimes]]] = {
+    "op": lambda: [DiffRowTimes("name"), DiffRowTimes("op"), DiffRowTimes("origin")],
+    "region": lambda: [RegionTimes()],
+    "api": lambda: [DiffRowTimes("api")],
 }
-"""What a name may be; the first is taken that both sides have."""
+"""Where a name is looked up, by kind of metric; the first source in which both sides have it is used."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One thing to judge, found in the runs."""
+    """A metric that both sides have."""
 
     name: str
     kind: str
-    of_rank: OfRank
+    measure: Measure
     unit: Literal["ns", "bytes"] = "ns"
     by: str | None = None
-    """The level of `diff` that has its row."""
+    """The grouping of `diff` that has its row."""
     row: str | None = None
 
     @property
-    def between(self) -> float:
-        """How much runs of one program are expected to differ as a whole, as a standard deviation of the logarithm."""
-        return 0.0 if self.unit == "bytes" else _TIME_BETWEEN_RUNS
+    def run_deviation(self) -> float:
+        """Expected standard deviation, of the logarithm, between whole runs of the same program."""
+        return 0.0 if self.unit == "bytes" else _TIME_DEVIATION
 
     @property
-    def least(self) -> float:
-        """The smallest change that is worth a word, whatever part of the whole it is."""
-        return _LEAST_BYTES if self.unit == "bytes" else _LEAST_NS
+    def smallest_change(self) -> float:
+        """The smallest absolute change that can be a regression."""
+        return _SMALLEST_BYTES if self.unit == "bytes" else _SMALLEST_NS
 
     def statistics(self, values: Times) -> Sequence[Statistic]:
-        """Return what of some steps is compared."""
+        """Return the statistics by which blocks and runs are compared, for these values of both sides."""
         if self.unit == "bytes":
             return [np.max]
-        if len(values) and float((values <= 0).mean()) > _SELDOM:
+        if len(values) and float((values <= 0).mean()) > _RARE_SHARE:
             return [np.mean]
         return [partial(_quantile, q) for q in QUANTILES]
 
@@ -72,47 +72,47 @@ def _quantile(q: float, values: Times) -> float:
 
 
 def metric_of(text: str, baseline: Sequence[Run], candidate: Sequence[Run]) -> Metric:
-    """Find what a text such as `op:aten::mm` stands for.
+    """Return the metric that a text such as `op:aten::mm` names.
 
     Raises:
-        ConfigurationError: There is no such metric, or one side lacks what it names.
+        ConfigurationError: The text names no metric, or a side lacks it.
     """
     kind, colon, name = text.partition(":")
     if text == "step":
-        return Metric(text, kind, durations)
+        return Metric(text, kind, step_durations)
     if text == "memory":
-        return Metric(text, kind, memory_of(baseline, candidate), unit="bytes")
-    if kind in _KINDS and colon and name:
-        return _named(text, kind, name, (baseline, candidate))
-    sorts = ["step", "memory", *(f"{kind}:NAME" for kind in _KINDS)]
-    words = ["step", "memory", *_KINDS]
-    hint = "" if kind in words else did_you_mean(kind, words)
-    msg = f"`metric` must be one of {', '.join(sorts)}; found {text!r}.{hint}"
+        return Metric(text, kind, memory_measure(baseline, candidate), unit="bytes")
+    if kind in _SOURCES and colon and name:
+        return _named_metric(text, kind, name, (baseline, candidate))
+    forms = ["step", "memory", *(f"{kind}:NAME" for kind in _SOURCES)]
+    kinds = ["step", "memory", *_SOURCES]
+    hint = "" if kind in kinds else did_you_mean(kind, kinds)
+    msg = f"`metric` must be one of {', '.join(forms)}; found {text!r}.{hint}"
     raise ConfigurationError(msg)
 
 
-def _named(text: str, kind: str, name: str, sides: Sequence[Sequence[Run]]) -> Metric:
-    known: tuple[set[str], set[str]] = (set(), set())
-    for sort in _KINDS[kind]():
-        names = [sort.names(side) for side in sides]
+def _named_metric(text: str, kind: str, name: str, sides: Sequence[Sequence[Run]]) -> Metric:
+    all_names: tuple[set[str], set[str]] = (set(), set())
+    for source in _SOURCES[kind]():
+        names = [source.names(side) for side in sides]
         if all(name in each for each in names):
-            return Metric(text, kind, sort.of_rank(name, sides), by=sort.by, row=name)
-        for everything, some in zip(known, names, strict=True):
-            everything.update(some)
-    raise ConfigurationError(_missing(kind, name, *known))
+            return Metric(text, kind, source.measure(name, sides), by=source.by, row=name)
+        for side_names, more in zip(all_names, names, strict=True):
+            side_names.update(more)
+    raise ConfigurationError(_missing_message(kind, name, *all_names))
 
 
-def _missing(kind: str, name: str, baseline: set[str], candidate: set[str]) -> str:
-    """Say who lacks a name, and which names are like it."""
-    what = {"op": "operator", "region": "region", "api": "API call"}[kind]
+def _missing_message(kind: str, name: str, baseline: set[str], candidate: set[str]) -> str:
+    """Name the side that lacks the name, or suggest similar names."""
+    noun = {"op": "operator", "region": "region", "api": "API call"}[kind]
     if name in baseline ^ candidate:
         label, other = ("candidate", "baseline") if name in baseline else ("baseline", "candidate")
         return (
-            f"The {label} has no {what} {name!r} in its recorded steps and the {other} has, so there is no ratio to "
-            "judge. `unified-profiler diff` lists what has no counterpart; judge `step` to have it counted."
+            f"The {label} has no {noun} {name!r} in its recorded steps and the {other} has, so there is no ratio to "
+            "judge. `unified-profiler diff` lists what only one side has; judge `step` to include it."
         )
-    everything = sorted(baseline | candidate)
-    near = get_close_matches(name, everything, n=_MOST_NEAR, cutoff=0.4)
-    hint = f" Near it are {', '.join(map(repr, near))}." if near else f" They have {len(everything)} others."
-    how = {"api": " Record with Profiler(api=True).", "region": " Mark it with Profiler.region()."}.get(kind, "")
-    return f"The recorded steps of neither side have the {what} {name!r}.{hint}{how}"
+    every_name = sorted(baseline | candidate)
+    similar = get_close_matches(name, every_name, n=_MOST_SUGGESTIONS, cutoff=0.4)
+    hint = f" Similar names: {', '.join(map(repr, similar))}." if similar else f" They have {len(every_name)} others."
+    advice = {"api": " Record with Profiler(api=True).", "region": " Mark it with Profiler.region()."}.get(kind, "")
+    return f"No recorded step of either side has the {noun} {name!r}.{hint}{advice}"

@@ -1,10 +1,10 @@
-"""Operators, API calls and regions by the step they ran in: the rows of `diff`, and the regions of `step_breakdown`."""
+"""Times of named operators, API calls and regions per step, from the rows of `diff` and of `step_breakdown`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,29 +12,14 @@ from unified_profiler.analysis import step_breakdown
 from unified_profiler.comparison.levels import levels
 from unified_profiler.comparison.pieces import Pieces
 from unified_profiler.comparison.sides import step_numbers
-from unified_profiler.gating.series import OfRank, Values
+from unified_profiler.gating.series import Measure, StepValues
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
 from unified_profiler.report.step_times import StepTimes
 
 
-class NamedTimes(Protocol):
-    """Finds names, and the time that one of them took in each step."""
-
-    by: str
-    """The level of `diff` that has them."""
-
-    def names(self, runs: Iterable[Run]) -> set[str]:
-        """Return all that ran in recorded steps."""
-        ...
-
-    def of_rank(self, name: str, sides: Sequence[Sequence[Run]]) -> OfRank:
-        """Return what measures one of them."""
-        ...
-
-
-class Rows:
-    """Rows of one level of `diff`, whatever their direction."""
+class DiffRowTimes:
+    """Times of the rows of one grouping of `diff`, all directions together."""
 
     def __init__(self, by: str) -> None:
         self.by = by
@@ -42,65 +27,67 @@ class Rows:
         self._pieces: Callable[[Trace], Pieces] = cache(lambda trace: level.pieces(trace.events))
 
     def names(self, runs: Iterable[Run]) -> set[str]:
-        """Return all that ran in recorded steps."""
-        found = (self._pieces(trace) for run in runs for trace in run.traces)
-        rows = (pieces.row.of(pieces.step >= 0).distinct().values for pieces in found)
+        """Return the names that occur in recorded steps."""
+        traces = (self._pieces(trace) for run in runs for trace in run.traces)
+        rows = (pieces.row.of(pieces.step >= 0).distinct().values for pieces in traces)
         return {name for values in rows for name, _ in values if name is not None}
 
-    def of_rank(self, name: str, sides: Sequence[Sequence[Run]]) -> OfRank:
-        """Return what measures a row: on the device if both sides work there, else on the host."""
-        on_device = all(any(map(self._works_on_device, runs)) for runs in sides)
-        return partial(self._values, name=name, on_device=on_device)
+    def measure(self, name: str, sides: Sequence[Sequence[Run]]) -> Measure:
+        """Return the function that measures a row: its device time if both sides have device work, else host time."""
+        on_device = all(any(map(self._has_device_time, runs)) for runs in sides)
+        return partial(self._run_values, name=name, on_device=on_device)
 
-    def _works_on_device(self, run: Run) -> bool:
+    def _has_device_time(self, run: Run) -> bool:
         return any(bool(self._pieces(trace).device_ns.any()) for trace in run.traces)
 
-    def _values(self, run: Run, times: StepTimes, *, name: str, on_device: bool) -> Values:
+    def _run_values(self, run: Run, times: StepTimes, *, name: str, on_device: bool) -> StepValues:
         traces = run.select(rank=times.rank).traces
-        return _of_steps(times, [self._of_trace(trace, name, on_device=on_device) for trace in traces])
+        return _select_steps(times, [self._trace_values(trace, name, on_device=on_device) for trace in traces])
 
-    def _of_trace(self, trace: Trace, name: str, *, on_device: bool) -> Values:
+    def _trace_values(self, trace: Trace, name: str, *, on_device: bool) -> StepValues:
         pieces = self._pieces(trace)
         steps = step_numbers(trace, pieces)
         named = np.array([key[0] == name for key in pieces.row.values] or [False])[pieces.row.codes]
-        chosen = named & (pieces.step >= 0) if len(pieces) else named[:0]
-        amount = pieces.device_ns if on_device else pieces.host_ns
-        place = np.searchsorted(steps, pieces.step[chosen])
-        return Values(steps, np.bincount(place, weights=amount[chosen], minlength=len(steps)).astype(np.float64))
+        rows = named & (pieces.step >= 0) if len(pieces) else named[:0]
+        time_ns = pieces.device_ns if on_device else pieces.host_ns
+        index = np.searchsorted(steps, pieces.step[rows])
+        return StepValues(steps, np.bincount(index, weights=time_ns[rows], minlength=len(steps)).astype(np.float64))
 
 
-class Regions:
-    """The application's regions, each with all that is inside it."""
+class RegionTimes:
+    """Times of the application's regions, including everything inside them."""
 
     by = "region"
 
     def __init__(self) -> None:
-        self._known: dict[int, list[dict[str, Any]]] = {}
+        self._breakdowns: dict[int, list[dict[str, Any]]] = {}
 
     def names(self, runs: Iterable[Run]) -> set[str]:
-        """Return all that ran in recorded steps."""
-        return {name for run in runs for row in self._rows(run) for name, _ in row["regions_ns"]}
+        """Return the names that occur in recorded steps."""
+        return {name for run in runs for row in self._breakdown(run) for name, _ in row["regions_ns"]}
 
-    def of_rank(self, name: str, sides: Sequence[Sequence[Run]]) -> OfRank:  # noqa: ARG002  regions are of the host
-        """Return what measures a region."""
-        return partial(self._values, name=name)
+    def measure(self, name: str, sides: Sequence[Sequence[Run]]) -> Measure:  # noqa: ARG002  always host time
+        """Return the function that measures a region."""
+        return partial(self._run_values, name=name)
 
-    def _rows(self, run: Run) -> list[dict[str, Any]]:
-        if id(run) not in self._known:
-            self._known[id(run)] = step_breakdown(run).table.to_pylist()
-        return self._known[id(run)]
+    def _breakdown(self, run: Run) -> list[dict[str, Any]]:
+        if id(run) not in self._breakdowns:
+            self._breakdowns[id(run)] = step_breakdown(run).table.to_pylist()
+        return self._breakdowns[id(run)]
 
-    def _values(self, run: Run, times: StepTimes, *, name: str) -> Values:
-        rows = [row for row in self._rows(run) if row["rank"] == times.rank]
-        spent = [dict(row["regions_ns"]).get(name, 0) for row in rows]
-        return _of_steps(
-            times, [Values(np.array([row["step"] for row in rows], np.int64), np.array(spent, np.float64))]
-        )
+    def _run_values(self, run: Run, times: StepTimes, *, name: str) -> StepValues:
+        rows = [row for row in self._breakdown(run) if row["rank"] == times.rank]
+        steps = np.array([row["step"] for row in rows], np.int64)
+        region_ns = np.array([dict(row["regions_ns"]).get(name, 0) for row in rows], np.float64)
+        return _select_steps(times, [StepValues(steps, region_ns)])
 
 
-def _of_steps(times: StepTimes, found: Sequence[Values]) -> Values:
-    """Return the values of the steps that count."""
-    steps = np.concatenate([each.step for each in found] or [np.zeros(0, np.int64)])
-    value = np.concatenate([each.value for each in found] or [np.zeros(0)])
+NamedTimes: TypeAlias = DiffRowTimes | RegionTimes
+
+
+def _select_steps(times: StepTimes, parts: Sequence[StepValues]) -> StepValues:
+    """Join the values and keep those of the given steps."""
+    steps = np.concatenate([part.step for part in parts] or [np.zeros(0, np.int64)])
+    value = np.concatenate([part.value for part in parts] or [np.zeros(0)])
     kept = np.isin(steps, times.step)
-    return Values(steps[kept], value[kept])
+    return StepValues(steps[kept], value[kept])

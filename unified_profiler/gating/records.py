@@ -1,4 +1,4 @@
-"""What a gate says: frozen records, printed as JSON as they are."""
+"""Result records of a gate: frozen, and printed as JSON without conversion."""
 
 from __future__ import annotations
 
@@ -10,78 +10,78 @@ from pydantic import Field
 from unified_profiler.model.records import Record
 from unified_profiler.model.statements import Statement
 
-Kind: TypeAlias = Literal["operator", "region", "api", "rank", "outside"]
-StepSort: TypeAlias = Literal["recorded", "unrecorded"]
+ContributionKind: TypeAlias = Literal["operator", "region", "api", "rank", "outside"]
+StepSelection: TypeAlias = Literal["recorded", "unrecorded"]
 
 
 class Verdict(str, Enum):
-    """What a gate decides."""
+    """The decision of a gate."""
 
     WITHIN = "within"
     REGRESSION = "regression"
-    CANNOT_TELL = "cannot_tell"
+    INCONCLUSIVE = "inconclusive"
 
     @property
     def exit_code(self) -> int:
-        """How the command ends."""
-        return (Verdict.WITHIN, Verdict.REGRESSION, Verdict.CANNOT_TELL).index(self)
+        """Exit code of the command."""
+        return list(Verdict).index(self)
 
 
-class Level(Record):
-    """One side of a judgment."""
+class Measurement(Record):
+    """The measured value of one side of a judgment."""
 
     value: float | None
-    """Lower quartile of the steps, as load only ever adds time, or peak of memory: the middle of all blocks or runs.
+    """Lower quartile of the step times, since load only adds time, or peak memory: median of all blocks or runs.
 
-    None where there was no step.
+    None without steps.
     """
     step_count: int
-    """Steps that counted."""
+    """Number of steps measured."""
     run_count: int
 
 
 class Contribution(Record):
-    """Something that takes longer in the candidate."""
+    """An operator, region, API call or rank that takes longer in the candidate."""
 
-    kind: Kind
+    kind: ContributionKind
     name: str
     baseline_ns: float
     candidate_ns: float
     difference_ns: float
-    """In a step: lower quartiles, as in the verdict."""
+    """Per step: difference of lower quartiles, as in the verdict."""
     share: float
-    """Part of all that takes longer."""
+    """Share of the sum of all increases."""
     differs: bool = False
-    """Whether `diff` marks it by itself: larger than the bound and than the noise."""
+    """Whether `diff` marks it: above the threshold and the noise."""
 
 
 class Judgment(Record):
-    """One metric."""
+    """The verdict on one metric."""
 
     metric: str
     verdict: Verdict
     reason: Statement
     unit: Literal["ns", "bytes"]
-    steps: StepSort
-    baseline: Level
-    candidate: Level
+    steps: StepSelection
+    baseline: Measurement
+    candidate: Measurement
     ratio: float | None = None
     """Candidate over baseline, of the lower quartiles."""
     ratio_low: float | None = None
-    """It is larger than this, with 95 % confidence."""
+    """Lower bound of the ratio, with 95 % confidence."""
     ratio_high: float | None = None
-    """It is smaller than this, with 95 % confidence."""
+    """Upper bound of the ratio, with 95 % confidence."""
     paired: bool = False
-    """Whether runs were taken in turn and are compared one by one with their neighbors."""
+    """Whether runs were recorded in turn and compared pair by pair."""
     needed_step_count: int | None = None
-    """Steps of each side that would have told, by how the noise falls with their number; None if that is not known."""
+    """Steps per side for a conclusive verdict, estimated from how noise falls with their number; None if unknown."""
     needed_run_count: int | None = None
-    """Runs of each side, taken in turn, that would have told."""
+    """Runs per side, recorded in turn, for a conclusive verdict."""
     contributions: tuple[Contribution, ...] = ()
-    """What makes up a regression, the largest first."""
+    """Causes of a regression, largest first."""
 
 
-class SideOfGate(Record):
+class GateSide(Record):
     """The runs of one side."""
 
     names: tuple[str, ...]
@@ -94,7 +94,7 @@ class GateRecord(Record):
 
     verdict: Verdict
     max_regression: float
-    baseline: SideOfGate
-    candidate: SideOfGate
+    baseline: GateSide
+    candidate: GateSide
     judgments: tuple[Judgment, ...]
     notices: tuple[Statement, ...] = ()

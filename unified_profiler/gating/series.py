@@ -1,4 +1,4 @@
-"""One value per step of a job: what counts of a run, and how ranks become one series."""
+"""Series of one value per step of a job: selects the steps to measure and combines the ranks of a run."""
 
 from __future__ import annotations
 
@@ -9,78 +9,78 @@ from typing import TypeAlias
 import numpy as np
 
 from unified_profiler.comparison.noise import Times
-from unified_profiler.gating.records import StepSort
+from unified_profiler.gating.records import StepSelection
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.run import Run
 from unified_profiler.report.step_times import IDLE, PHASES, RECORD, StepTimes, step_times
 from unified_profiler.schedule import Phase
 
 _WARMUP = PHASES.index(Phase.WARMUP)
-_OPENING_SHARE = 0.1
-"""Part of the steps of a run that may still be building things."""
-_LONGEST_OPENING = 10
+_STARTUP_SHARE = 0.1
+"""Share of the steps of a run that may still initialize or compile."""
+_LONGEST_STARTUP = 10
 
 
 @dataclass(frozen=True)
-class Values:
-    """Values of one rank by the numbers of its steps."""
+class StepValues:
+    """Values of one rank by step number."""
 
     step: Ints
     value: Times
 
 
-OfRank: TypeAlias = Callable[[Run, StepTimes], Values]
-"""Takes the steps that count, and gives their values."""
+Measure: TypeAlias = Callable[[Run, StepTimes], StepValues]
+"""Returns the values of the given steps of one rank."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One side: for each of its runs a value per step of the job."""
+    """The values of one side: for each of its runs, one per step of the job."""
 
     runs: tuple[Times, ...]
     by_rank: tuple[dict[int, Times], ...]
-    """The same before the slowest rank was chosen."""
+    """The values of each rank, from which `runs` has the slowest per step."""
 
     @property
     def step_count(self) -> int:
-        """Steps that count, of all runs."""
+        """Number of steps of all runs."""
         return sum(map(len, self.runs))
 
     @property
-    def together(self) -> Times:
-        """The steps of all runs."""
+    def pooled(self) -> Times:
+        """The values of all runs."""
         return np.concatenate(self.runs)
 
 
-def sample(runs: Iterable[Run], steps: StepSort, of_rank: OfRank) -> Sample:
-    """Measure the steps that count: in each step of the job, its slowest rank is what all others wait for."""
-    ranks = [{times.rank: of_rank(run, counting(times, steps)) for times in step_times(run)} for run in runs]
+def sample(runs: Iterable[Run], steps: StepSelection, measure: Measure) -> Sample:
+    """Measure the steady steps of runs; each step of a job takes the value of its slowest rank, which all wait for."""
+    ranks = [{times.rank: measure(run, steady_steps(times, steps)) for times in step_times(run)} for run in runs]
     return Sample(
         runs=tuple(_slowest(list(each.values())) for each in ranks),
         by_rank=tuple({rank: values.value for rank, values in each.items()} for each in ranks),
     )
 
 
-def durations(run: Run, times: StepTimes) -> Values:  # noqa: ARG001  of the sort that `sample` asks for
+def step_durations(run: Run, times: StepTimes) -> StepValues:  # noqa: ARG001  a `Measure`
     """Return the wall time of each step."""
-    return Values(times.step, times.duration_ns.astype(np.float64))
+    return StepValues(times.step, times.duration_ns.astype(np.float64))
 
 
-def counting(times: StepTimes, steps: StepSort) -> StepTimes:
-    """Return the steps that count: no opening steps, and none in which a recording begins or is delivered."""
+def steady_steps(times: StepTimes, steps: StepSelection) -> StepTimes:
+    """Return the steps without the first ones of a run and those in which a recording starts or is delivered."""
     phase = IDLE if steps == "unrecorded" else RECORD
     before = np.concatenate([times.phase[:1], times.phase[:-1]])
     steady = (before == phase) | (before == _WARMUP) if phase == RECORD else before == phase
-    opening = max(min(int(len(times.step) * _OPENING_SHARE), _LONGEST_OPENING), 1)
-    kept = steady & (times.phase == phase) & (np.arange(len(times.step)) >= opening)
+    startup = max(min(int(len(times.step) * _STARTUP_SHARE), _LONGEST_STARTUP), 1)
+    kept = steady & (times.phase == phase) & (np.arange(len(times.step)) >= startup)
     return StepTimes(times.rank, times.step[kept], times.start_ns[kept], times.end_ns[kept], times.phase[kept])
 
 
-def _slowest(ranks: list[Values]) -> Times:
+def _slowest(ranks: list[StepValues]) -> Times:
     """Return the largest value of each step that all ranks have."""
     steps = np.concatenate([values.step for values in ranks] or [np.zeros(0, np.int64)])
-    distinct, place, count = np.unique(steps, return_inverse=True, return_counts=True)
+    distinct, index, count = np.unique(steps, return_inverse=True, return_counts=True)
     largest = np.zeros(len(distinct))
-    np.maximum.at(largest, place.reshape(-1), np.concatenate([values.value for values in ranks] or [np.zeros(0)]))
-    chosen: Times = largest[count == len(ranks)]
-    return chosen
+    np.maximum.at(largest, index.reshape(-1), np.concatenate([values.value for values in ranks] or [np.zeros(0)]))
+    common: Times = largest[count == len(ranks)]
+    return common

@@ -1,3 +1,3 @@
-"""Formats values for people: units, sentences in two languages, tables as text, HTML and Markdown."""
+"""Formatting of output: units, sentences in two languages, and tables as text, HTML and Markdown."""
 
 from __future__ import annotations

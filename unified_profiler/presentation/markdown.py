@@ -1,4 +1,4 @@
-"""Any text as GitHub-flavoured Markdown that shows it and does nothing else: no markup, no HTML, no broken tables."""
+"""Escapes any text for GitHub-flavored Markdown, so that it cannot act as markup or HTML or break a table."""
 
 from __future__ import annotations
 
@@ -9,38 +9,33 @@ from unified_profiler.presentation.tables import one_line
 from unified_profiler.presentation.texts import shortened
 
 LONGEST = 1000
-"""Characters of a text; what is longer is cut."""
+"""Longest text in characters; the rest is cut."""
 WIDEST_CELL = 200
-"""Characters of a cell of a table."""
+"""Longest cell of a table, in characters."""
 
-# Where not every program that shows Markdown knows an escape, an entity stands for the character.
+# Entities for characters whose backslash escape some Markdown renderers do not support.
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;"})
-_MARKUP = re.compile(r"[\\`*\[~$]|(?<![^\W_])_|_(?![^\W_])")  # underscores within words mean nothing
+_MARKUP = re.compile(r"[\\`*\[~$]|(?<![^\W_])_|_(?![^\W_])")  # underscores within words are not markup
 _LINKS = ((re.compile(r"://"), ":&#47;&#47;"), (re.compile(r"(www)\.", re.IGNORECASE), r"\1&#46;"))
-_AT_THE_START = re.compile(r"^(\d*(?=[.)](?:\s|$))|(?=[#=])|(?=[+-](?:[\s-]|$)))")  # lists, headings, rules
+_LINE_START = re.compile(r"^(\d*(?=[.)](?:\s|$))|(?=[#=])|(?=[+-](?:[\s-]|$)))")  # lists, headings, rules
 
 
 def escaped(text: str, *, most: int = LONGEST) -> str:
-    """Return a text as one line of Markdown that reads as the text itself, at the start of a line as well.
-
-    Args:
-        text: Anything.
-        most: How many characters of it are shown.
-    """
+    """Return Markdown that shows at most `most` characters of a text literally, on one line."""
     line = shortened(one_line(text[: most + 1]), most).strip()
     line = _MARKUP.sub(r"\\\g<0>", line.translate(_ENTITIES))
     for pattern, replacement in _LINKS:
         line = pattern.sub(replacement, line)
-    return _AT_THE_START.sub(r"\1\\", line)
+    return _LINE_START.sub(r"\1\\", line)
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, right_aligned: Sequence[bool] = ()) -> str:
     """Return a table.
 
     Args:
-        headings: Of the columns; escaped here, as the cells are.
-        rows: As many cells each as there are headings.
-        right_aligned: For each column whether it is; those that it does not reach are not.
+        headings: Headings of the columns, escaped here.
+        rows: Cells of each row, escaped here.
+        right_aligned: Whether each column is right-aligned; columns beyond its length are not.
     """
     rules = ["--:" if right else ":--" for right in right_aligned]
     rules += [":--"] * (len(headings) - len(rules))

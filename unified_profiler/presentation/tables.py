@@ -1,6 +1,6 @@
-"""How a table is shown to people: aligned text and HTML, with units as torch's profiler prints them.
+"""Formats tables as aligned text and HTML, with units as torch's profiler prints them.
 
-What a number is follows from its column's name: `_ns` a duration, `_bytes` memory, `_share` a part of 1.
+The suffix of a column's name determines its unit: `_ns` for durations, `_bytes` for memory, `_share` for fractions.
 """
 
 from __future__ import annotations
@@ -21,38 +21,39 @@ __all__ = ["Column", "as_html", "as_text", "columns_of", "format_bytes", "format
 MOST_ROWS = 100
 WIDEST_CELL = 55
 _MISSING = "--"
-_MOMENTS = ("start_ns", "end_ns")  # points in time, of which a unit with three decimals would show too little
+_TIMESTAMPS = ("start_ns", "end_ns")  # shown in full: a unit with three decimals would hide most digits
+_FORMATS: dict[str, Callable[[float], str]] = {"_ns": format_time, "_bytes": format_bytes, "_share": "{:.2%}".format}
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column as people see it: every cell one line of printable text, however long."""
+    """A formatted column: every cell is one line of printable text of any length."""
 
     name: str
     heading: str
     cells: Sequence[str]
     is_text: bool
-    says_nothing: bool = False
+    is_blank: bool = False
     """Whether all of its values are zero or missing."""
 
 
 def columns_of(
     table: pa.Table, *, headings: Mapping[str, str] | None, most_rows: int | None = MOST_ROWS, spread: bool = False
 ) -> list[Column]:
-    """Return the columns to be shown, with units.
+    """Return the formatted columns of a table.
 
     Args:
         table: The values.
-        headings: The columns to be shown, and what they are called; None shows all.
-        most_rows: Tables of more rows are cut.
-        spread: Whether maps become a column for each of their keys.
+        headings: Names and headings of the columns to show; None shows all.
+        most_rows: Number of rows to show; None shows all.
+        spread: Whether a map column becomes one column per key.
     """
-    first = table.slice(0, most_rows)
-    return [column for index, heading in _shown(table, headings) for column in _columns(first, index, heading, spread)]
+    rows = table.slice(0, most_rows)
+    return [column for index, heading in _chosen(table, headings) for column in _columns(rows, index, heading, spread)]
 
 
 def lines_below(table: pa.Table, footer: Sequence[str], *, most_rows: int | None = MOST_ROWS) -> list[str]:
-    """Return the lines below a table, of which the first says how many rows were cut."""
+    """Return the lines below a table: the number of rows that were cut, if any, and the footer."""
     more = 0 if most_rows is None else table.num_rows - most_rows
     return [*([f"... and {more} more rows"] if more > 0 else []), *map(one_line, footer)]
 
@@ -64,16 +65,16 @@ def as_text(
     footer: Sequence[str] = (),
     most_rows: int | None = MOST_ROWS,
 ) -> str:
-    """Return an aligned table; long cells are cut, and so are tables of more than `most_rows` rows."""
+    """Return aligned text with long cells and rows beyond `most_rows` cut."""
     shown = columns_of(table, headings=headings, most_rows=most_rows)
     columns = [_aligned([column.heading, *column.cells], left=column.is_text) for column in shown]
-    head, *body = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)] or [""]
-    rule = "  ".join("-" * _width(column) for column in columns)
+    rule, *lines = ["  ".join(row) for row in zip(*columns, strict=True)] or ["", ""]
+    head, *body = [line.rstrip() for line in lines]
     return "\n".join([rule, head, rule, *body, rule, *lines_below(table, footer, most_rows=most_rows)])
 
 
 def as_html(table: pa.Table, *, headings: Mapping[str, str] | None, footer: Sequence[str] = ()) -> str:
-    """Return an HTML table in which every text is escaped, long ones are cut, and so are tables of many rows."""
+    """Return an HTML table with all text escaped, and long texts and rows beyond MOST_ROWS cut."""
     shown = columns_of(table, headings=headings)
     body = zip(*(column.cells for column in shown), strict=True)
     left = [column.is_text for column in shown]
@@ -82,16 +83,16 @@ def as_html(table: pa.Table, *, headings: Mapping[str, str] | None, footer: Sequ
     )
 
 
-def _shown(table: pa.Table, headings: Mapping[str, str] | None) -> list[tuple[int, str]]:
-    """Return positions and headings: names may occur twice in a query's result."""
+def _chosen(table: pa.Table, headings: Mapping[str, str] | None) -> list[tuple[int, str]]:
+    """Return indices and headings; indices, since names may occur twice in the result of a query."""
     if headings is not None:
         return [(table.schema.get_field_index(name), heading) for name, heading in headings.items()]
     return [(index, _without_unit(name)) for index, name in enumerate(table.column_names)]
 
 
 def _without_unit(name: str) -> str:
-    """The cells carry their units: a heading that says ns over a cell that says ms would mislead."""
-    if name in _MOMENTS:
+    """Remove the unit suffix, since the cells have their own units, which may be larger."""
+    if name in _TIMESTAMPS:
         return name
     return name.removesuffix("_ns").removesuffix("_bytes") or name
 
@@ -107,34 +108,28 @@ def _columns(table: pa.Table, index: int, heading: str, spread: bool) -> Iterato
 
 
 def _column(name: str, heading: str, values: Sequence[Any], kind: pa.DataType) -> Column:
-    show = _formatter(name)
+    format_number = _number_format(name)
     return Column(
         name=name,
         heading=one_line(heading),
-        cells=[_show(value, show) for value in values],
+        cells=[_format_cell(value, format_number) for value in values],
         is_text=_is_text(kind),
-        says_nothing=not any(values),
+        is_blank=not any(values),
     )
 
 
-def _show(value: Any, show: Callable[[float], str]) -> str:
+def _format_cell(value: Any, format_number: Callable[[float], str]) -> str:
     if value is None:
         return _MISSING
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return show(value)
+        return format_number(value)
     if isinstance(value, list) and all(isinstance(item, tuple) for item in value):
-        return ", ".join(f"{one_line(str(key))} {_show(item, show)}" for key, item in value)
+        return ", ".join(f"{one_line(str(key))} {_format_cell(item, format_number)}" for key, item in value)
     return one_line(str(value))
 
 
-def _formatter(name: str) -> Callable[[float], str]:
-    if name.endswith("_ns") and name not in _MOMENTS:
-        return format_time
-    if name.endswith("_bytes"):
-        return format_bytes
-    if name.endswith("_share"):
-        return "{:.2%}".format
-    return _plain
+def _number_format(name: str) -> Callable[[float], str]:
+    return _plain if name in _TIMESTAMPS else _FORMATS.get(name[name.rfind("_") :], _plain)
 
 
 def _plain(value: float) -> str:
@@ -142,25 +137,13 @@ def _plain(value: float) -> str:
 
 
 def _aligned(cells: Sequence[str], *, left: bool) -> list[str]:
+    """Return a rule, then the cells, cut and padded to one width."""
     from rich.cells import cell_len, set_cell_size
 
-    cut = [_cut(cell) for cell in cells]
-    width = _width(cut)
-    if left:
-        return [set_cell_size(cell, width) for cell in cut]
-    return [" " * (width - cell_len(cell)) + cell for cell in cut]
-
-
-def _width(cells: Sequence[str]) -> int:
-    from rich.cells import cell_len
-
-    return max(map(cell_len, cells))
-
-
-def _cut(text: str) -> str:
-    from rich.cells import cell_len, set_cell_size
-
-    return text if cell_len(text) <= WIDEST_CELL else set_cell_size(text, WIDEST_CELL - 3) + "..."
+    cut = [cell if cell_len(cell) <= WIDEST_CELL else set_cell_size(cell, WIDEST_CELL - 3) + "..." for cell in cells]
+    width = max(map(cell_len, cut))
+    padded = [set_cell_size(cell, width) if left else " " * (width - cell_len(cell)) + cell for cell in cut]
+    return ["-" * width, *padded]
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -1,11 +1,11 @@
-"""What reports say, in each language, with values formatted by their names.
+"""Renders the texts of reports in each language, with values formatted by the suffixes of their names.
 
-Sentences about a run are in sentences.<language>.toml, the words of the page in texts.<language>.toml.
+Sentences about a run are in sentences.<language>.toml, the words of the HTML pages in texts.<language>.toml.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Protocol
 
@@ -16,64 +16,65 @@ Value = str | int | float | None
 
 LANGUAGES = ("en", "zh")
 LONGEST = 300
-"""Names and messages of others are cut to this many characters within a sentence."""
+"""Longest text value within a sentence, in characters; the rest is cut."""
+
+_FORMATS: dict[str, Callable[[float], str]] = {
+    "_ns": format_time,
+    "_bytes": format_bytes,
+    "_share": "{:.1%}".format,
+    "_ratio": "{:.2f}\u00d7".format,
+    "_count": "{:,}".format,
+}
+"""By the suffix of a value's name."""
 
 
 class StatementLike(Protocol):
-    """Anything that names a sentence and has the values in it."""
+    """A sentence as data; `model.statements.Statement` is one."""
 
     @property
     def code(self) -> str:
-        """The name of the sentence."""
+        """The key of the sentence."""
         ...
 
     @property
     def values(self) -> Mapping[str, Value]:
-        """The values in it."""
+        """The values to insert."""
         ...
 
 
 @cache
 def texts(language: str) -> dict[str, str]:
-    """Return all texts of a language by their keys."""
+    """Return all texts of a language by key."""
     files = (f"{name}.{language}.toml" for name in ("texts", "sentences"))
     return {key: text for file in files for key, text in packaged_toml("unified_profiler.presentation", file).items()}
 
 
 def render_text(key: str, values: Mapping[str, Value], *, language: str = "en") -> str:
-    """Return a sentence with its values in it."""
-    shown = {name: format_value(name, value, language=language) for name, value in values.items()}
-    return texts(language)[key].format_map(shown)
+    """Return a text with its values inserted."""
+    formatted = {name: format_value(name, value, language=language) for name, value in values.items()}
+    return texts(language)[key].format_map(formatted)
 
 
 def render_statement(kind: str, statement: StatementLike, *, language: str = "en") -> str:
-    """Return the words of a notice or a finding."""
+    """Return the sentence of a statement; kind is the first part of its key, such as `notice`."""
     return render_text(f"{kind}.{statement.code}", statement.values, language=language)
 
 
 def format_value(name: str, value: Value, *, language: str = "en") -> str:
-    """Return a value as people read it; what it is follows from the end of its name."""
+    """Format a value by the suffix of its name."""
     if value is None:
-        return "\u2013"  # a dash
+        return "\u2013"
     if name == "category":
         return texts(language)[f"category.{value}"]
     if name == "side":
         return texts(language)[f"diff.side.{value}"]
     if isinstance(value, str):
         return shortened(one_line(value))
-    if name.endswith("_ns"):
-        return format_time(value)
-    if name.endswith("_bytes"):
-        return format_bytes(value)
-    if name.endswith("_share"):
-        return f"{value:.1%}"
-    if name.endswith("_ratio"):
-        return f"{value:.2f}\u00d7"  # times
-    return f"{value:,}" if name.endswith("_count") else f"{value}"
+    return _FORMATS.get(name[name.rfind("_") :], str)(value)
 
 
-def shown_amount(value: float, unit: str) -> str:
-    """Return the value of a counter with its unit."""
+def format_amount(value: float, unit: str) -> str:
+    """Format the value of a counter with its unit."""
     if unit == "bytes":
         return format_bytes(value)
     if unit == "bytes/s":
@@ -82,5 +83,5 @@ def shown_amount(value: float, unit: str) -> str:
 
 
 def shortened(text: str, most: int = LONGEST) -> str:
-    """Return a text of at most so many characters."""
+    """Return a text cut to at most `most` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

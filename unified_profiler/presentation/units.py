@@ -1,8 +1,9 @@
-"""Numbers with units, as torch's profiler prints them, and sizes as people write them."""
+"""Formats times and sizes as torch's profiler prints them, and parses sizes such as "10MB"."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from pydantic import ByteSize, TypeAdapter
 
@@ -34,14 +35,12 @@ def parse_bytes(size: object, *, option: str) -> int:
     """Return a size in bytes, given as a number or as text such as "10MB" (of 1000) or "1.5MiB" (of 1024).
 
     Raises:
-        ConfigurationError: It is neither, or not positive.
+        ConfigurationError: The size is neither, or not positive.
     """
     count = 0
     if isinstance(size, (str, int)) and not isinstance(size, bool) and _SIZE.fullmatch(str(size)):
-        try:
+        with suppress(ValueError, OverflowError):
             count = int(TypeAdapter(ByteSize).validate_python(size))
-        except (ValueError, OverflowError):
-            count = 0
     if count > 0:
         return min(count, _LARGEST)
     msg = f"`{option}` must be a number of bytes, or text such as '10MB', '512KB' or '1.5MiB'; found {size!r}."

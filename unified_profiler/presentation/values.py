@@ -1,4 +1,4 @@
-"""Arrow columns as Python values, those included that Arrow itself refuses to convert."""
+"""Converts Arrow columns to Python values, including times that Arrow itself cannot convert."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _UNITS = {pa.date32(): "D", pa.date64(): "ms"}
 def python_values(column: pa.ChunkedArray) -> list[Any]:
     """Return the values of a column.
 
-    Times outside the years 1 to 9999 and those with nanoseconds, which a `datetime` cannot hold, become text in ISO
-    8601, and the infinite ones of DuckDB "infinity" and "-infinity".
+    Times that a `datetime` cannot represent (outside the years 1 to 9999, or with nanoseconds) become ISO 8601 text,
+    and the infinite ones of DuckDB "infinity" and "-infinity".
     """
     try:
         values: list[Any] = column.to_pylist()

@@ -1,4 +1,4 @@
-"""Documents for people: the summary of a run, as JSON or Markdown, and the HTML report. Numbers are from `analysis`."""
+"""Reports of a run: the summary as JSON or Markdown, and the HTML page. All numbers come from `analysis`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The analyses of a run that its summary and its page need, each made once."""
+"""Computes each analysis that the summary and the page of a run need, at most once."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from unified_profiler.model.run import Run
 from unified_profiler.report.counters import Counter, counters
 from unified_profiler.report.dominating_step import dominating_step
 from unified_profiler.report.records import DominatingStep
-from unified_profiler.report.spans import Spans
+from unified_profiler.report.spans import TraceSpans
 from unified_profiler.report.step_times import StepTimes, step_times
 
 
 class Analyses:
-    """A run and what is known about it."""
+    """A run and its analyses, computed on first access."""
 
     def __init__(self, source: Source) -> None:
-        """Take a Run, or a Trace as a run of one."""
+        """Wrap a Run, or a Trace as a run with one trace."""
         self.run = Run.of(source)
         self._operators: dict[tuple[str, ...], Result] = {}
 
@@ -42,12 +42,12 @@ class Analyses:
 
     @cached_property
     def rank_table(self) -> RankTable | None:
-        """`rank_table` of the run; None for a single rank, which has nothing to be compared with."""
+        """`rank_table` of the run; None for a single rank."""
         return rank_table(self.run) if len(self.run.ranks) > 1 else None
 
     @cached_property
     def steps(self) -> Sequence[StepTimes]:
-        """The steps of each rank, recorded or not."""
+        """The times of all steps of each rank, recorded or not."""
         return step_times(self.run)
 
     @cached_property
@@ -57,17 +57,17 @@ class Analyses:
 
     @cached_property
     def counters(self) -> Sequence[Counter]:
-        """All curves."""
+        """The counters of all ranks."""
         return counters(self.run)
 
     @cached_property
-    def spans(self) -> Sequence[Spans]:
-        """The spans of each trace that has any event."""
-        return [Spans(trace) for trace in self.run.traces if len(trace)]
+    def spans(self) -> Sequence[TraceSpans]:
+        """The spans of each trace that has events."""
+        return [TraceSpans(trace) for trace in self.run.traces if len(trace)]
 
     @cached_property
     def ranks(self) -> dict[int, Analyses]:
-        """Each rank by itself."""
+        """The analyses of each rank alone."""
         if len(self.run.ranks) == 1:
             return {self.run.ranks[0]: self}
         return {rank: Analyses(self.run.select(rank=rank)) for rank in self.run.ranks}

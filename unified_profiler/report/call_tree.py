@@ -1,4 +1,4 @@
-"""The call tree of a rank: calls that came by the same way are one node, whatever step they were in."""
+"""Builds the call tree of a rank, in which calls with the same call path are one node, across all steps."""
 
 from __future__ import annotations
 
@@ -12,38 +12,37 @@ import numpy as np
 from unified_profiler.analysis.lanes import Lanes
 from unified_profiler.model.columns import Index
 from unified_profiler.model.nesting import Ints
-from unified_profiler.report.slices import Slices
-from unified_profiler.report.spans import Spans
+from unified_profiler.report.slices import COLUMNS, Slices
+from unified_profiler.report.spans import TraceSpans
 
 MOST_NODES = 10_000
-"""Nodes of a tree that are drawn; the smallest are left out."""
+"""Largest number of nodes; the shortest are left out."""
 _STEP = "step"
-_NUMBERS = re.compile(r"[\s_:/#-]*\d+$")
+_TRAILING_NUMBER = re.compile(r"[\s_:/#-]*\d+$")
 
 
-def call_tree(spans: Sequence[Spans], *, most: int = MOST_NODES) -> dict[str, Any]:
-    """Return the tree of the spans of one rank for the page: tracks are sorts of threads, starts accumulated time."""
+def call_tree(spans: Sequence[TraceSpans], *, most: int = MOST_NODES) -> dict[str, Any]:
+    """Return the call tree of one rank as JSON for the page: a track per kind of thread, starts by accumulated time."""
     names, tracks = Index(), Index()
-    calls = [_calls(part, names, tracks) for part in spans]
-    nodes = _merged(_Calls.joined(calls))
+    nodes = _merged(_calls(spans, names, tracks))
     threshold = np.sort(nodes.duration)[-most] if len(nodes.duration) > most else 0
     kept = np.flatnonzero(nodes.duration >= max(int(threshold), 1))
-    drawn = nodes.chosen(kept)
-    extent = int((drawn.start + drawn.duration).max(initial=0))
+    shown = nodes.take(kept)
+    extent = int((shown.start + shown.duration).max(initial=0))
     return {
         "start": 0,
         "duration": extent,
-        **drawn.to_document(list(names), [{"name": name, "device": device} for name, device in tracks]),
+        **shown.to_document(list(names), [{"name": name, "device": device} for name, device in tracks]),
         "left_out": {
             "count": len(nodes.duration) - len(kept),
-            "self_ns": int(nodes.own.sum() - drawn.own.sum()),
+            "self_ns": int(nodes.own.sum() - shown.own.sum()),
         },
     }
 
 
 @dataclass(frozen=True)
 class _Calls:
-    """One entry per call; a parent is the row of the call around it, -1 without one."""
+    """One entry per call; `parent` is the row of the enclosing call, -1 if none."""
 
     parent: Ints
     track: Ints
@@ -51,31 +50,26 @@ class _Calls:
     duration: Ints
     category: Ints
 
-    @classmethod
-    def joined(cls, parts: Sequence[_Calls]) -> _Calls:
-        """Put the calls of several traces one after the other."""
-        offsets = np.cumsum([0, *(len(part.parent) for part in parts)])[: len(parts)]
-        shifted = zip(parts, offsets, strict=True)
-        parents = [np.where(part.parent < 0, -1, part.parent + offset) for part, offset in shifted]
-        rest = [
-            np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part in parts)])
-            for name in ("track", "name", "duration", "category")
-        ]
-        return cls(np.concatenate([np.zeros(0, np.int64), *parents]), *rest)
 
-
-def _calls(spans: Spans, names: Index, tracks: Index) -> _Calls:
+def _calls(spans: Sequence[TraceSpans], names: Index, tracks: Index) -> _Calls:
+    """Concatenate the calls of several traces."""
+    offsets = np.cumsum([0, *(len(part.start) for part in spans)])
+    parents = [np.where(p.parent < 0, -1, p.parent + offset) for p, offset in zip(spans, offsets, strict=False)]
     return _Calls(
-        parent=spans.parent,
-        track=_tracks(spans.lanes, tracks),
-        name=_names(spans, names),
-        duration=spans.duration,
-        category=spans.category,
+        parent=_concatenate(parents),
+        track=_concatenate([_tracks(part.lanes, tracks) for part in spans]),
+        name=_concatenate([_names(part, names) for part in spans]),
+        duration=_concatenate([part.duration for part in spans]),
+        category=_concatenate([part.category for part in spans]),
     )
 
 
-def _names(spans: Spans, names: Index) -> Ints:
-    """Number the names; all steps have the same, so that the calls within them come together."""
+def _concatenate(parts: Sequence[Ints]) -> Ints:
+    return np.concatenate([np.zeros(0, np.int64), *parts])
+
+
+def _names(spans: TraceSpans, names: Index) -> Ints:
+    """Return name codes; all steps share one name, so that the calls inside them merge."""
     codes = names.codes(spans.name.values)[spans.name.codes]
     if len(spans.steps):
         codes[spans.steps] = names[_STEP]
@@ -83,45 +77,46 @@ def _names(spans: Spans, names: Index) -> Ints:
 
 
 def _tracks(lanes: Lanes, tracks: Index) -> Ints:
-    """Number the sorts of threads: those whose names differ by a number alone are one sort."""
-    places = [lane.place for lane in lanes.lanes]
-    found = [(_NUMBERS.sub("", place.thread_name) or place.thread_name, place.device) for place in places]
-    return tracks.codes(found)[lanes.of_row]
+    """Return track codes: threads whose names differ only by a trailing number share a track."""
+    threads = [(lane.place.thread_name, lane.place.device) for lane in lanes.lanes]
+    kinds = [(_TRAILING_NUMBER.sub("", name) or name, device) for name, device in threads]
+    return tracks.codes(kinds)[lanes.of_row]
 
 
 def _merged(calls: _Calls) -> Slices:
-    """Merge calls level by level, and lay the nodes of a level out side by side, the largest first."""
-    parent, number = calls.parent, np.full(len(calls.parent), -1, np.int64)
-    level = np.flatnonzero(parent < 0)
-    above = -1 - calls.track[level]  # stands for the parent of roots: one for each track
-    children = np.argsort(parent, kind="stable")
-    firsts = parent[children]
+    """Merge calls depth by depth, and place the nodes with one parent side by side, longest first."""
+    parent, node_of_call = calls.parent, np.full(len(calls.parent), -1, np.int64)
+    rows = np.flatnonzero(parent < 0)
+    parent_node = -1 - calls.track[rows]  # roots of each track get a negative parent of their own
+    by_parent = np.argsort(parent, kind="stable")
+    sorted_parents = parent[by_parent]
     parts: list[Slices] = []
-    starts, count, depth = np.zeros(0, np.int64), 0, 0
-    while len(level):
-        nodes, of_call = _nodes(calls, level, above, starts, depth)
-        number[level] = count + of_call
+    starts, depth = np.zeros(0, np.int64), 0
+    while len(rows):
+        nodes, of_call = _nodes(calls, rows, parent_node, starts, depth)
+        node_of_call[rows] = len(starts) + of_call
         parts.append(nodes)
-        starts, count, depth = np.concatenate([starts, nodes.start]), count + len(nodes.start), depth + 1
-        level = _children(level, children, firsts)
-        above = number[parent[level]]
+        starts, depth = np.concatenate([starts, nodes.start]), depth + 1
+        rows = _children(rows, by_parent, sorted_parents)
+        parent_node = node_of_call[parent[rows]]
     return _joined(parts)
 
 
-def _children(level: Ints, children: Ints, firsts: Ints) -> Ints:
-    """Return the calls directly within those of a level."""
-    begin, end = np.searchsorted(firsts, level, "left"), np.searchsorted(firsts, level, "right")
+def _children(rows: Ints, by_parent: Ints, sorted_parents: Ints) -> Ints:
+    """Return the rows whose parents are among the given rows; `by_parent` holds all rows, sorted by parent."""
+    begin, end = np.searchsorted(sorted_parents, rows, "left"), np.searchsorted(sorted_parents, rows, "right")
     counts = end - begin
     offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    following: Ints = children[np.repeat(begin, counts) + offsets]
-    return following
+    children: Ints = by_parent[np.repeat(begin, counts) + offsets]
+    return children
 
 
-def _nodes(calls: _Calls, level: Ints, above: Ints, starts: Ints, depth: int) -> tuple[Slices, Ints]:
-    key = (above - above.min()) * (int(calls.name.max()) + 1) + calls.name[level]
+def _nodes(calls: _Calls, rows: Ints, parent_node: Ints, starts: Ints, depth: int) -> tuple[Slices, Ints]:
+    """Merge calls of one depth; return their nodes and the index of each call's node."""
+    key = (parent_node - parent_node.min()) * (int(calls.name.max()) + 1) + calls.name[rows]
     _, first, of_call = np.unique(key, return_index=True, return_inverse=True)
-    spent = np.bincount(of_call, weights=calls.duration[level]).astype(np.int64)
-    parent = above[first]
+    spent = np.bincount(of_call, weights=calls.duration[rows]).astype(np.int64)
+    parent = parent_node[first]
     order = np.lexsort((-spent, parent))
     before = np.cumsum(spent[order]) - spent[order]
     group = np.flatnonzero(np.diff(parent[order], prepend=parent[order][:1] - 1))
@@ -129,25 +124,22 @@ def _nodes(calls: _Calls, level: Ints, above: Ints, starts: Ints, depth: int) ->
     start = np.empty_like(spent)
     start[order] = within + (starts[np.maximum(parent[order], 0)] if len(starts) else 0) * (parent[order] >= 0)
     nodes = Slices(
-        track=calls.track[level][first],
+        track=calls.track[rows][first],
         depth=np.full(len(spent), depth, np.int64),
         start=start,
         duration=spent,
         own=spent.copy(),
-        name=calls.name[level][first],
-        category=calls.category[level][first],
+        name=calls.name[rows][first],
+        category=calls.category[rows][first],
         more={"count": np.bincount(of_call).astype(np.int64), "parent": parent},
     )
     return nodes, of_call
 
 
 def _joined(parts: Sequence[Slices]) -> Slices:
-    columns = ("track", "depth", "start", "duration", "own", "name", "category")
-    nothing = np.zeros(0, np.int64)
-    joined = {name: np.concatenate([nothing, *(getattr(part, name) for part in parts)]) for name in columns}
-    more = {name: np.concatenate([nothing, *(part.more[name] for part in parts)]) for name in ("count", "parent")}
-    parent = more.pop("parent")
+    joined = {name: _concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
+    parent, count = (_concatenate([part.more[name] for part in parts]) for name in ("parent", "count"))
     inner = np.flatnonzero(parent >= 0)
     spent = np.bincount(parent[inner], weights=joined["duration"][inner], minlength=len(parent)).astype(np.int64)
     joined["own"] = joined["duration"] - spent
-    return Slices(**joined, more=more)
+    return Slices(**joined, more={"count": count})

@@ -1,4 +1,4 @@
-"""The counters of a run as curves: what the hardware did, what native profilers counted, what operators allocated."""
+"""Extracts the counters of a run: hardware samples, counters of native profilers, and allocated memory."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ from unified_profiler.model.run import Run
 from unified_profiler.model.schema import EventTable, Kind, Layer
 
 ALLOCATED = "memory allocated since recording began"
-"""The curve made of the allocations that native profilers recorded."""
+"""Name of the counter computed from the allocations that native profilers recorded."""
+
+
+_TEXTS = {"name": pa.string(), "device": pa.string(), "layer": pa.string()}
+_SCHEMA = pa.schema({**_TEXTS, "start_ns": pa.int64(), "value": pa.float64(), "bytes": pa.int64()})
 
 
 @dataclass(frozen=True)
 class Counter:
-    """One curve."""
+    """The values of one counter over time."""
 
     rank: int
     name: str
@@ -33,7 +37,7 @@ class Counter:
 
     @property
     def unit(self) -> str:
-        """What the values are: `%`, `bytes`, `bytes/s`, or nothing."""
+        """Unit of the values: `%`, `bytes`, `bytes/s`, or empty."""
         if self.name == ALLOCATED:
             return "bytes"
         last = self.name.rpartition(" ")[2]
@@ -41,11 +45,11 @@ class Counter:
 
 
 def counters(run: Run) -> Sequence[Counter]:
-    """Return the curves of all ranks, by rank, name and device."""
-    return [counter for rank in run.ranks for counter in _of_rank(run.select(rank=rank), rank)]
+    """Return the counters of all ranks, by rank, name and device."""
+    return [counter for rank in run.ranks for counter in _rank_counters(run.select(rank=rank), rank)]
 
 
-def _of_rank(run: Run, rank: int) -> Iterator[Counter]:
+def _rank_counters(run: Run, rank: int) -> Iterator[Counter]:
     tables = [trace.events for trace in run.traces]
     counted = _joined([table.filter(pa.array(of_kind(table, Kind.COUNTER))) for table in tables])
     hardware = pc.equal(counted.column("layer"), Layer.HARDWARE.value)
@@ -59,9 +63,9 @@ def _of_rank(run: Run, rank: int) -> Iterator[Counter]:
 
 
 def _allocated(rank: int, cycles: Sequence[pa.Table]) -> Iterator[Counter]:
-    """Yield the allocated bytes of each device, in each cycle above its lowest.
+    """Yield the allocated bytes of each device, relative to the minimum of each cycle.
 
-    What was freed between two cycles is not recorded, so the sum of one cycle must not go on in the next.
+    Frees between cycles are not recorded, so a sum must not continue into the next cycle.
     """
     for device in pa.chunked_array([cycle.column("device").unique() for cycle in cycles], pa.string()).unique():
         own = [cycle.filter(_equal(cycle.column("device"), device.as_py())) for cycle in cycles]
@@ -72,11 +76,8 @@ def _allocated(rank: int, cycles: Sequence[pa.Table]) -> Iterator[Counter]:
 
 
 def _joined(tables: Sequence[EventTable]) -> pa.Table:
-    columns = {"name": pa.string(), "device": pa.string(), "layer": pa.string()}
-    numbers = {"start_ns": pa.int64(), "value": pa.float64(), "bytes": pa.int64()}
-    schema = pa.schema({**columns, **numbers})
-    selected = [table.select(schema.names).cast(schema) for table in tables]
-    return (pa.concat_tables(selected) if selected else schema.empty_table()).sort_by("start_ns")
+    selected = [table.select(_SCHEMA.names).cast(_SCHEMA) for table in tables]
+    return pa.concat_tables([_SCHEMA.empty_table(), *selected]).sort_by("start_ns")
 
 
 def _distinct(counted: pa.Table) -> list[tuple[str, str | None]]:

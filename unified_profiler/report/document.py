@@ -1,9 +1,9 @@
-"""What the page of a report holds: summary, tables, and what it draws, each bounded and saying what was left out."""
+"""Builds the JSON document of the HTML page: summary, tables and charts, each limited in size."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,19 +17,19 @@ from unified_profiler.report.analyses import Analyses
 from unified_profiler.report.call_tree import call_tree
 from unified_profiler.report.counters import Counter
 from unified_profiler.report.rank_view import rank_view
-from unified_profiler.report.spans import Spans, sorts
+from unified_profiler.report.spans import span_categories
 from unified_profiler.report.step_times import RECORD, StepTimes
 from unified_profiler.report.summary import span, summary_of
-from unified_profiler.report.thinning import largest_of_stretches
+from unified_profiler.report.thinning import thin_keeping_maxima
 from unified_profiler.report.timeline import timelines
 
 GROUPINGS = ("name", "op", "shapes", "module")
-"""What the tables of operators are grouped by."""
+"""Groupings of the tables of operators."""
 MOST_ROWS = 2000
 MOST_STEPS = 5000
 MOST_POINTS = 1000
 MOST_RANKS = 16
-"""Ranks that have tables, a call tree and timelines of their own."""
+"""Ranks with tables, a call tree and timelines of their own."""
 
 _GROUPS = (
     ("cores", ("core",)),
@@ -42,38 +42,41 @@ _GROUPS = (
 
 
 def document(source: Source, *, language: str | None = None) -> dict[str, Any]:
-    """Return everything that the page holds, as JSON takes it.
+    """Return the document of the page, as JSON.
 
     Args:
         source: A Trace or a Run.
-        language: The language that the page begins with; None for that of the browser.
+        language: Initial language of the page; None for that of the browser.
     """
     analyses = Analyses(source)
     origin = span(analyses.run)[0] or 0
     ranks = dict(itertools.islice(analyses.ranks.items(), MOST_RANKS))
-    spans = {rank: one.spans for rank, one in ranks.items()}
-    drawn = timelines(list(itertools.chain.from_iterable(spans.values())), origin_ns=origin)
+    spans = {rank: own.spans for rank, own in ranks.items()}
+    steps = timelines(list(itertools.chain.from_iterable(spans.values())), origin_ns=origin)
     breakdown, table = analyses.breakdown, analyses.rank_table
     return {
         "language": language,
         "texts": {name: texts(name) for name in LANGUAGES},
         "summary": _cut(summary_of(analyses).model_dump(mode="json")),
-        "steps": [_steps(steps, origin) for steps in analyses.steps],
+        "steps": [_steps(times, origin) for times in analyses.steps],
         "breakdown": _table(breakdown, [name for name in breakdown.columns if name != "regions_ns"]),
         "regions": _regions(breakdown),
-        "categories": sorts(),
-        "operators": {by: [*_operators(analyses, ranks, by)] for by in GROUPINGS},
-        "api": [*_api_calls(analyses, ranks)] if len(analyses.api_calls) else [],
-        "flames": [_flame(rank, parts) for rank, parts in spans.items()],
-        "timelines": drawn.documents,
-        "steps_without_timeline": drawn.left_out,
+        "categories": span_categories(),
+        "operators": {by: _operators(analyses, ranks, by) for by in GROUPINGS},
+        "api": _of_ranks(analyses, ranks, lambda own: _table(own.api_calls)) if len(analyses.api_calls) else [],
+        "flames": [
+            {"rank": rank, "cycle": None, "step": None, "details": [], **call_tree(parts)}
+            for rank, parts in spans.items()
+        ],
+        "timelines": steps.documents,
+        "steps_without_timeline": steps.left_out,
         "curves": [_curve(counter, origin) for counter in analyses.counters if counter.rank in ranks],
         "ranks": None if table is None else {**_cut(rank_view(table)), "table": _table(table.ranks)},
     }
 
 
 def _cut(value: Any) -> Any:
-    """Shorten all texts in a tree of values."""
+    """Shorten all texts in nested values."""
     if isinstance(value, dict):
         return {key: _cut(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -81,13 +84,10 @@ def _cut(value: Any) -> Any:
     return shortened(value) if isinstance(value, str) else value
 
 
-def _flame(rank: int, spans: Sequence[Spans]) -> dict[str, Any]:
-    return {"rank": rank, "cycle": None, "step": None, "details": [], **call_tree(spans)}
-
-
 def _steps(steps: StepTimes, origin: int) -> dict[str, Any]:
-    """Thin out long trainings: of each few steps the slowest is kept, and those that were recorded."""
-    kept = _thinned_steps(steps)
+    """Reduce long trainings to the recorded steps and the slowest of each group of steps."""
+    recorded = np.flatnonzero(steps.phase == RECORD)[:MOST_STEPS]
+    kept = np.union1d(thin_keeping_maxima(steps.duration_ns, MOST_STEPS), recorded)
     return {
         "rank": steps.rank,
         "step": steps.step[kept].tolist(),
@@ -98,22 +98,21 @@ def _steps(steps: StepTimes, origin: int) -> dict[str, Any]:
     }
 
 
-def _thinned_steps(steps: StepTimes) -> Ints:
-    slowest = largest_of_stretches(steps.duration_ns, MOST_STEPS)
-    return np.union1d(slowest, np.flatnonzero(steps.phase == RECORD)[:MOST_STEPS])
+def _of_ranks(
+    analyses: Analyses, ranks: Mapping[int, Analyses], table_of: Callable[[Analyses], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the table of all ranks together and, if there are several, that of each."""
+    each = ranks if len(ranks) > 1 else {}
+    return [{"rank": None, **table_of(analyses)}, *({"rank": rank, **table_of(own)} for rank, own in each.items())]
 
 
-def _operators(analyses: Analyses, ranks: Mapping[int, Analyses], by: str) -> Iterator[dict[str, Any]]:
-    """Give the table of all ranks and, where there are several, that of each."""
-    category = _category_of(analyses, by)
-    yield {"rank": None, **_with_category(_table(analyses.operators(by)), category)}
-    if len(ranks) > 1:
-        for rank, one in ranks.items():
-            yield {"rank": rank, **_with_category(_table(one.operators(by)), category)}
+def _operators(analyses: Analyses, ranks: Mapping[int, Analyses], by: str) -> list[dict[str, Any]]:
+    categories = _categories(analyses, by)
+    return _of_ranks(analyses, ranks, lambda own: _with_category(_table(own.operators(by)), categories))
 
 
-def _category_of(analyses: Analyses, by: str) -> dict[Any, str]:
-    """Return the category of each name or operator; of several the one that took most."""
+def _categories(analyses: Analyses, by: str) -> dict[Any, str]:
+    """Return the category of each name or operator; of several, the one with the largest time."""
     if by == "module":
         return {}
     if by == "op":
@@ -122,16 +121,9 @@ def _category_of(analyses: Analyses, by: str) -> dict[Any, str]:
     return {row.name: row.category for row in reversed(rows)}
 
 
-def _with_category(table: dict[str, Any], category: dict[Any, str]) -> dict[str, Any]:
-    rows = [[*row, category.get(row[0])] for row in table["rows"]]
+def _with_category(table: dict[str, Any], categories: dict[Any, str]) -> dict[str, Any]:
+    rows = [[*row, categories.get(row[0])] for row in table["rows"]]
     return {**table, "columns": [*table["columns"], "category"], "rows": rows}
-
-
-def _api_calls(analyses: Analyses, ranks: Mapping[int, Analyses]) -> Iterator[dict[str, Any]]:
-    yield {"rank": None, **_table(analyses.api_calls)}
-    if len(ranks) > 1:
-        for rank, one in ranks.items():
-            yield {"rank": rank, **_table(one.api_calls)}
 
 
 def _regions(breakdown: Result) -> dict[str, Any]:
@@ -166,13 +158,13 @@ def _curve(counter: Counter, origin: int) -> dict[str, Any]:
 
 
 def _extremes(counter: Counter) -> Ints:
-    """Of each stretch of a long curve keep the lowest and the highest point: peaks stay."""
+    """Keep the minimum and the maximum of each part of a long curve."""
     rows = np.arange(len(counter.value))
     if len(rows) <= MOST_POINTS:
         return rows
-    stretch = rows * (MOST_POINTS // 2) // len(rows)
-    order = np.lexsort((counter.value, stretch))
-    first = np.flatnonzero(np.diff(stretch[order], prepend=-1))
+    part = rows * (MOST_POINTS // 2) // len(rows)
+    order = np.lexsort((counter.value, part))
+    first = np.flatnonzero(np.diff(part[order], prepend=-1))
     last = np.append(first[1:], len(rows)) - 1
     kept: Ints = np.unique(order[np.concatenate([first, last])])
     return kept

@@ -1,4 +1,4 @@
-"""Where the time of a run went, in a few sentences."""
+"""Summarizes in a few sentences where the time of a run went."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from unified_profiler.model.statements import Statement, Value, statement
 from unified_profiler.report.records import Summary
 
 SLOW = 1.5
-"""A step that took so many times the median is worth a sentence."""
+"""A step is reported as slow from this multiple of the median on."""
 
 _UNCLEAR = {"few_steps": "step_few_unrecorded", "falling": "step_still_falling", "scatter": "step_no_overhead"}
 
 
 def findings(summary: Summary, operators: Result) -> tuple[Statement, ...]:
-    """Return them, the most general first.
+    """Return the findings, most general first.
 
     Args:
-        summary: The summary, so far without them.
-        operators: All operators, of which the summary has the first only.
+        summary: The summary, still without findings.
+        operators: All operators, of which the summary contains only the first ones.
     """
-    usual = summary.dominating_step is not None and not any(row["self_device_ns"] for row in summary.categories)
-    largest = _usual_step(summary) if usual else [*_category(summary), *_operator(operators)]
-    found = [*_step(summary), *_parts(summary), *largest]
-    found += [*_slow_step(summary), *_memory(summary)]
-    return tuple(statement.with_text("finding") for statement in found)
+    typical = summary.dominating_step is not None and not any(row["self_device_ns"] for row in summary.categories)
+    largest = _typical_step(summary) if typical else [*_category(summary), *_operator(operators)]
+    statements = [*_step(summary), *_parts(summary), *largest, *_slow_step(summary), *_memory(summary)]
+    return tuple(statement.with_text("finding") for statement in statements)
 
 
 def _step(summary: Summary) -> Iterator[Statement]:
@@ -47,21 +46,15 @@ def _parts(summary: Summary) -> Iterator[Statement]:
     parts = summary.step_parts
     if not parts.wall_ns:
         return
-    shares: dict[str, Value] = {
-        "op_share": parts.op_ns / parts.wall_ns,
-        "uncovered_share": parts.uncovered_ns / parts.wall_ns,
-    }
-    if not parts.collective_ns and not parts.copy_ns:
-        yield statement("parts", **shares)
-    else:
-        moved = {"collective_share": parts.collective_ns / parts.wall_ns, "copy_share": parts.copy_ns / parts.wall_ns}
-        yield statement("parts_moved", **shares, **moved)
+    moved = ("collective", "copy") if parts.collective_ns or parts.copy_ns else ()
+    shares = {f"{name}_share": getattr(parts, f"{name}_ns") / parts.wall_ns for name in ("op", "uncovered", *moved)}
+    yield statement("parts_moved" if moved else "parts", **shares)
     if parts.compile_ns:
         yield statement("compile", compile_share=parts.compile_ns / parts.wall_ns)
 
 
 def _category(summary: Summary) -> Iterator[Statement]:
-    """Name the category that took most: on the device, where there is one, else on the processor."""
+    """Name the category with the largest device time, or CPU time without a device."""
     on_device = any(row["self_device_ns"] for row in summary.categories)
     measure = "self_device" if on_device else "self_cpu"
     rows = sorted(summary.categories, key=lambda row: row[f"{measure}_ns"], reverse=True)
@@ -72,7 +65,7 @@ def _category(summary: Summary) -> Iterator[Statement]:
 
 
 def _operator(operators: Result) -> Iterator[Statement]:
-    """Name the operator that took most, or the operator or kernel that kept the device busiest."""
+    """Name the operator or kernel with the largest device time, or CPU time without a device."""
     if not len(operators):
         return
     on_device = max(operators.rows, key=lambda row: row.self_device_ns)
@@ -84,8 +77,8 @@ def _operator(operators: Result) -> Iterator[Statement]:
     yield statement(code, name=row.name, self_share=share, call_count=row.call_count)
 
 
-def _usual_step(summary: Summary) -> Iterator[Statement]:
-    """Name the category and the operator that take most in a usual step, where one step took most of the time."""
+def _typical_step(summary: Summary) -> Iterator[Statement]:
+    """Name the category and operator with the largest time in a typical step, for runs that one step dominates."""
     total = sum(row["step_self_cpu_ns"] for row in summary.categories)
     named = [row for row in summary.categories if row["category"] != "other" and row["step_self_cpu_ns"]]
     if named:

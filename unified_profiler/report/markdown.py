@@ -1,4 +1,4 @@
-"""summary.md: the summary of a run as a document that any tool shows."""
+"""Writes summary.md, the summary of a run as Markdown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write_markdown(source: Source, path: Path, *, language: str | None = None) -
 
 
 def markdown(summary: Summary, *, language: str = "en") -> str:
-    """Return a summary as GitHub-flavoured Markdown."""
+    """Return a summary as GitHub-flavored Markdown."""
     return "\n\n".join(_blocks(Sections(summary, language=language))) + "\n"
 
 

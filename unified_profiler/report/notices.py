@@ -1,9 +1,8 @@
-"""What to know before trusting the numbers of a run: what was killed, is missing, failed or could be better."""
+"""Collects warnings about a run: killed or missing ranks, failures, lack of CPU time, and hints."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from unified_profiler.model.run import Run
 from unified_profiler.model.statements import Statement, Value, statement
@@ -12,17 +11,17 @@ from unified_profiler.report.records import Summary
 from unified_profiler.report.starvation import MUCH_STOLEN, starved_ranks
 
 MOST_FAILURES = 20
-"""Failures that are told one by one."""
+"""Failures that are listed individually."""
 MOST_FILES = 5
-"""Files that are named one by one."""
+"""Files that are named individually."""
 
 
 def notices(run: Run, summary: Summary, curves: Sequence[Counter]) -> tuple[Statement, ...]:
-    """Return them: what makes all times misleading, then the gravest first."""
-    found = [*_starved(run, summary, curves), *_nothing(run, summary), *_killed(summary), *_missing_ranks(summary)]
-    found += [*_failures(run), *_incomplete(run), *_without_steps(run, summary), *_dominated(summary)]
-    found += [*_taken_files(run), *_hints(run)]
-    return tuple(statement.with_text("notice") for statement in found)
+    """Return the notices: first what makes all times misleading, then the most severe."""
+    statements = [*_starved(run, summary, curves), *_no_data(run, summary), *_killed(summary), *_missing_ranks(summary)]
+    statements += [*_failures(run), *_incomplete(run), *_no_steps(run, summary), *_dominating_step(summary)]
+    statements += [*_files_read(run), *_hints(run)]
+    return tuple(statement.with_text("notice") for statement in statements)
 
 
 def _starved(run: Run, summary: Summary, curves: Sequence[Counter]) -> Iterator[Statement]:
@@ -33,12 +32,12 @@ def _starved(run: Run, summary: Summary, curves: Sequence[Counter]) -> Iterator[
         yield statement(code, "warning", rank=starved.rank, **cores, **machine)
 
 
-def _dominated(summary: Summary) -> Iterator[Statement]:
+def _dominating_step(summary: Summary) -> Iterator[Statement]:
     if (longest := summary.dominating_step) is not None:
         yield statement("dominating_step", "warning", rank=longest.rank, step=longest.step, step_share=longest.share)
 
 
-def _nothing(run: Run, summary: Summary) -> Iterator[Statement]:
+def _no_data(run: Run, summary: Summary) -> Iterator[Statement]:
     if not run.traces:
         yield statement("empty_run", "error", step_count=summary.steps.count)
     elif not summary.event_count:
@@ -56,7 +55,7 @@ def _killed(summary: Summary) -> Iterator[Statement]:
 
 
 def _missing_ranks(summary: Summary) -> Iterator[Statement]:
-    """A file of one rank alone is a choice, not a loss: only runs in which several met miss the others."""
+    """Report missing ranks of a run with several; a file with a single rank is a choice, not a loss."""
     present = len(summary.ranks)
     if 1 < present < summary.world_size:
         yield statement("missing_ranks", "warning", rank_count=present, world_count=summary.world_size)
@@ -65,11 +64,9 @@ def _missing_ranks(summary: Summary) -> Iterator[Statement]:
 def _failures(run: Run) -> Iterator[Statement]:
     failures = [(rank, failure) for rank, manifest in run.manifests.items() for failure in manifest.failures]
     for rank, failure in failures[:MOST_FAILURES]:
-        failed = partial(statement, rank=rank, source=failure.source, action=failure.action, error=failure.error)
-        if failure.count == 1:
-            yield failed("failure", "error")
-        else:
-            yield failed("repeated_failure", "error", times_count=failure.count)
+        values: dict[str, Value] = {"source": failure.source, "action": failure.action, "error": failure.error}
+        times = {"times_count": failure.count} if failure.count > 1 else {}
+        yield statement("repeated_failure" if times else "failure", "error", rank=rank, **values, **times)
     if len(failures) > MOST_FAILURES:
         yield statement("more_failures", "error", more_count=len(failures) - MOST_FAILURES)
 
@@ -80,13 +77,13 @@ def _incomplete(run: Run) -> Iterator[Statement]:
             yield statement("incomplete", "warning", rank=trace.info.rank, cycle=trace.info.cycle)
 
 
-def _without_steps(run: Run, summary: Summary) -> Iterator[Statement]:
+def _no_steps(run: Run, summary: Summary) -> Iterator[Statement]:
     if run.traces and not summary.steps.recorded_count:
         yield statement("no_steps", "info")
 
 
-def _taken_files(run: Run) -> Iterator[Statement]:
-    """Name the files that a native trace was read from, where a directory was given."""
+def _files_read(run: Run) -> Iterator[Statement]:
+    """Name the files that a native trace was read from, if a directory was given."""
     for trace in run.traces:
         for native in trace.info.native.values():
             files, others = (native.get(name) or () for name in ("files", "other_runs"))
@@ -98,7 +95,7 @@ def _taken_files(run: Run) -> Iterator[Statement]:
 
 
 def _hints(run: Run) -> Iterator[Statement]:
-    said = [hint for manifest in run.manifests.values() for hint in manifest.hints]
-    said += [hint for trace in run.traces for hint in trace.info.hints]
-    for hint in dict.fromkeys(said):
+    hints = [hint for manifest in run.manifests.values() for hint in manifest.hints]
+    hints += [hint for trace in run.traces for hint in trace.info.hints]
+    for hint in dict.fromkeys(hints):
         yield statement("hint", "info", hint=hint)

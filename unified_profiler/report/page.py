@@ -1,4 +1,4 @@
-"""The HTML report: one file with everything in it, which opens without a network."""
+"""Writes the HTML report: one self-contained file that needs no network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import secrets
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -41,7 +40,7 @@ SCRIPTS = (
     "pages.js",
     "report.js",
 )
-"""In the order in which they are loaded: each may use those before it."""
+"""In loading order: each may use the ones before it."""
 
 
 def write_page(source: Source, path: Path, *, language: str | None = None) -> None:
@@ -53,13 +52,16 @@ def page(source: Source, *, language: str | None = None) -> str:
     """Return the report of a Trace or a Run.
 
     Args:
-        source: What it is about.
-        language: The language that the page begins with, `en` or `zh`; None for that of the browser.
+        source: The Trace or Run.
+        language: Initial language of the page, `en` or `zh`; None for that of the browser.
     """
+    from jinja2 import Environment, StrictUndefined
+
     content = document(source, language=language)
     summary = content["summary"]
     first = language or "en"
-    text: str = _template().render(
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    text: str = environment.from_string(asset("page.html.jinja")).render(
         title=summary["run"] or "unified_profiler",
         language=first,
         nonce=secrets.token_urlsafe(16),
@@ -74,20 +76,14 @@ def page(source: Source, *, language: str | None = None) -> str:
 
 
 def asset(name: str, *, package: str = "unified_profiler.report") -> str:
-    """Return a style, script or template that ships in the assets of a package."""
+    """Return a style sheet, script or template from the assets of a package."""
     folder = resources.files(package) / "assets"
     return (folder / name).read_text(encoding="utf-8")
 
 
-def _template() -> Any:
-    from jinja2 import Environment, StrictUndefined
-
-    return Environment(autoescape=True, undefined=StrictUndefined).from_string(asset("page.html.jinja"))
-
-
 @cache
 def _plotly() -> str:
-    """Return plotly's script, packed. It ships in its wheel; importing plotly to find it would take longer."""
+    """Return the packed script from plotly's wheel, without importing plotly, which would take longer."""
     spec = importlib.util.find_spec("plotly")
     assert spec is not None  # noqa: S101  plotly is a dependency of this package
     assert spec.origin is not None  # noqa: S101

@@ -1,4 +1,4 @@
-"""What the page about ranks draws: the map of ranks and steps, who is slow, and the clocks; each bounded."""
+"""Builds the data of the ranks page: the map of ranks and steps, the slow ranks and the clocks, limited in size."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from unified_profiler.analysis.rank_table import RankTable
 from unified_profiler.analysis.stragglers import THRESHOLD, Floats, StepMatrix
 from unified_profiler.model.clocks import Clocks
 from unified_profiler.model.nesting import Ints
-from unified_profiler.report.thinning import largest_of_stretches
+from unified_profiler.report.thinning import thin_keeping_maxima
 
 MEASURES = ("skew_ns", "own_ns", "waiting_ns")
-"""What the map can show."""
+"""Measures that the map can show."""
 MOST_CELLS = 32_000
-"""Ranks times steps on the map."""
+"""Cells (ranks times steps) of the map."""
 MOST_RANKS = 128
-"""Ranks on the map and in the chart of parts; of more, the slowest."""
+"""Ranks on the map and in the chart of parts; if there are more, the slowest are shown."""
 DIGITS = 5
-"""What the largest value of a map has: a cell is a color, and its text need not tell more."""
+"""Digits of the largest value of a map; a cell is a color and needs no more precision."""
 _SLOW = ("rank", "since", "changed", "extra_ns")
 
 
 def rank_view(table: RankTable) -> dict[str, Any]:
-    """Return it as JSON takes it; the table itself and the verdict have their places elsewhere in the document."""
+    """Return the data as JSON; the table and the verdict are elsewhere in the document."""
     matrix = StepMatrix.of(table.table)
     skew = np.nan_to_num(matrix.times["skew_ns"])
-    ranks = _slowest(skew, matrix, table)
-    steps = _telling(skew, matrix, table)
+    ranks = _select_ranks(skew, matrix, table)
+    steps = _select_steps(skew, matrix, table)
     own = matrix.times["own_ns"]
     return {
         "notices": [notice.model_dump(mode="json") for notice in table.notices],
@@ -47,41 +47,40 @@ def rank_view(table: RankTable) -> dict[str, Any]:
 
 
 def _parts(table: RankTable) -> dict[str, Any]:
-    """Return the medians of each rank, of the steps since which the slowest is slow: over all it would hardly show."""
+    """Return the medians of each rank since the slowest became slow; over all steps the difference might not show."""
     since = table.stragglers[0].since if table.stragglers and table.stragglers[0].changed else None
     chosen = table.table if since is None else table.table.filter(pc.field("step") >= since)
-    found = replace(table, table=chosen).ranks
-    return {"since": since, "columns": list(found.columns), "rows": [list(row) for row in found.rows]}
+    ranks = replace(table, table=chosen).ranks
+    return {"since": since, "columns": list(ranks.columns), "rows": [list(row) for row in ranks.rows]}
 
 
-def _slowest(skew: Floats, matrix: StepMatrix, table: RankTable) -> Ints:
-    """Choose the ranks: those that the verdict names and those that take longest, in their order."""
+def _select_ranks(skew: Floats, matrix: StepMatrix, table: RankTable) -> Ints:
+    """Select the ranks that the verdict names and the slowest others, in order of rank."""
     slow = np.isin(matrix.ranks, [straggler.rank for straggler in table.stragglers])
     order = np.lexsort((-np.median(skew, axis=0), ~slow)) if skew.size else np.arange(0)
     return np.sort(order[:MOST_RANKS])
 
 
-def _telling(skew: Floats, matrix: StepMatrix, table: RankTable) -> Ints:
-    """Choose the steps: of each few the one in which a rank exceeds the others most, and where ranks became slow."""
+def _select_steps(skew: Floats, matrix: StepMatrix, table: RankTable) -> Ints:
+    """Select the step of each group in which a rank exceeds the others most, and those where ranks became slow."""
     most = MOST_CELLS // max(1, min(len(matrix.ranks), MOST_RANKS))
-    kept = largest_of_stretches(skew.max(axis=1), most) if skew.size else np.arange(0)
+    kept = thin_keeping_maxima(skew.max(axis=1), most) if skew.size else np.arange(0)
     since = np.isin(matrix.steps, [straggler.since for straggler in table.stragglers])
     return np.union1d(kept, np.flatnonzero(since))
 
 
 def _map(times: Floats) -> dict[str, Any]:
-    """Return one line per rank, in whole units; None where a rank has no such step."""
+    """Return one line per rank, in whole units; None where a rank lacks a step."""
     known = np.isfinite(times)
     largest = float(np.abs(times[known]).max()) if known.any() else 0.0
     unit = 10 ** max(0, len(str(int(largest))) - DIGITS)
-    rounded = np.round(np.where(known, times, 0) / unit).astype(np.int64)
-    cells = rounded.astype(object)
+    cells = np.round(np.where(known, times, 0) / unit).astype(np.int64).astype(object)
     cells[~known] = None
     return {"unit_ns": unit, "lines": cells.T.tolist()}
 
 
 def _clocks(clocks: Clocks | None) -> dict[str, Any] | None:
-    """Return how far the clocks differ; None where all are one."""
+    """Return the offsets of the clocks; None if there are none."""
     if clocks is None or not any(clock.is_off for clock in clocks.ranks):
         return None
     rows = [[c.rank, round(c.ahead_ns), round(c.uncertainty_ns), round(c.drift * 1e6, 3)] for c in clocks.ranks]

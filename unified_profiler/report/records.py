@@ -1,4 +1,4 @@
-"""What a summary consists of: frozen records, written to summary.json as they are."""
+"""Records of a summary, written to summary.json without conversion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unified_profiler.model.statements import Statement
 
 
 class RankSummary(Record):
-    """What one rank did."""
+    """Steps, times and process of one rank."""
 
     rank: int
     host: str = ""
@@ -19,7 +19,7 @@ class RankSummary(Record):
     python: str | None = None
     platform: str | None = None
     ended: bool = True
-    """False for a process that was killed, or is still running."""
+    """False if the process was killed or is still running."""
     step_count: int
     recorded_step_count: int
     cycle_count: int
@@ -28,32 +28,32 @@ class RankSummary(Record):
     unrecorded_step_count: int = 0
     recorded_step_ns: int | None = None
     overhead_ratio: float | None = None
-    """Recorded over unrecorded step time, medians; None where that does not show the cost of recording."""
+    """Median recorded over median unrecorded step time; None if that does not show the cost of recording."""
     overhead_unclear: OverheadUnclear | None = "few_steps"
-    """Why it does not show it."""
+    """Reason why the cost is unclear."""
     failure_count: int = 0
 
 
 class StepsSummary(Record):
-    """The steps of all ranks; times are medians, over the ranks where there are several."""
+    """The steps of all ranks; times are medians over the ranks."""
 
     count: int = 0
     recorded_count: int = 0
     unrecorded_step_ns: int | None = None
     unrecorded_count: int = 0
-    """Steps that `unrecorded_step_ns` is the median of."""
+    """Number of steps behind `unrecorded_step_ns`."""
     recorded_step_ns: int | None = None
     overhead_ratio: float | None = None
-    """Recorded over unrecorded step time; None where that does not show the cost of recording."""
+    """Recorded over unrecorded step time; None if that does not show the cost of recording."""
     overhead_unclear: OverheadUnclear | None = "few_steps"
-    """Why it does not show it, as most ranks have it."""
+    """Most frequent reason among the ranks why the cost is unclear."""
     fastest_ns: int | None = None
     """Of the recorded steps."""
     slowest_ns: int | None = None
 
 
 class StepParts(Record):
-    """Where the wall time of all recorded steps went; the parts add up to it."""
+    """Wall time of all recorded steps and its parts, which add up to it."""
 
     step_count: int = 0
     wall_ns: int = 0
@@ -82,7 +82,7 @@ class RegionSummary(Record):
 
 
 class CounterSummary(Record):
-    """A counter of the hardware over all that was recorded."""
+    """A hardware counter over all recorded time."""
 
     rank: int
     name: str
@@ -95,7 +95,7 @@ class CounterSummary(Record):
 
 
 class Summary(Record):
-    """Everything a person needs to know of a run first."""
+    """The key facts of a run."""
 
     schema_version: int = 1
     profiler_version: str
@@ -110,14 +110,14 @@ class Summary(Record):
     ranks: tuple[RankSummary, ...] = ()
     steps: StepsSummary = StepsSummary()
     notices: tuple[Statement, ...] = ()
-    """What to know before trusting the numbers: what failed, what is missing."""
+    """Warnings and hints, such as failures and missing ranks."""
     findings: tuple[Statement, ...] = ()
-    """Where the time went, in words."""
+    """Sentences on where the time went."""
     ranks_verdict: tuple[Statement, ...] = ()
-    """Which ranks are slow and why, or that none is, as `rank_table` says; empty for a single rank."""
+    """The verdict of `rank_table` on slow ranks; empty for a single rank."""
     step_parts: StepParts = StepParts()
     dominating_step: DominatingStep | None = None
-    """Where there is one, rows of `operators` and `categories` also have `step_self_cpu_ns`, and are in its order."""
+    """If set, rows of `operators` and `categories` also have `step_self_cpu_ns`, and are sorted by it."""
     regions: tuple[RegionSummary, ...] = ()
     categories: tuple[dict[str, Any], ...] = ()
     """Rows of `op_table(by="category")`."""

@@ -1,4 +1,4 @@
-"""A summary as people read it, in words and tables of words, whatever shows them: Markdown or a terminal."""
+"""Renders a summary as sentences and tables of text in one language, for Markdown, the terminal and the page."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from datetime import datetime, timezone
 from typing import Any
 
 from unified_profiler.model.records import Record
-from unified_profiler.presentation.texts import format_value, render_statement, render_text, shown_amount, texts
+from unified_profiler.presentation.texts import format_amount, format_value, render_statement, render_text, texts
 from unified_profiler.report.records import CounterSummary, Summary
 
 MOST_ROWS = 20
-"""Rows of each table."""
+"""Largest number of rows per table."""
 MOST_SLOW = 3
-"""Slow ranks that are told of; the page about ranks has all."""
+"""Slow ranks that are described; the ranks page lists all."""
 
 _RANKS = ("rank", "host", "step_count", "recorded_step_count", "recorded_step_ns", "overhead_ratio", "failure_count")
 _PARTS = ("op_ns", "collective_ns", "copy_ns", "compile_ns", "uncovered_ns")
@@ -23,24 +23,24 @@ _OPERATORS = ("name", "self_cpu_share", "self_cpu_ns", "cpu_ns", "call_count")
 _ON_DEVICE = ("self_device_share", "self_device_ns")
 _API_CALLS = ("name", "self_share", "self_ns", "total_ns", "mean_ns", "call_count")
 _COUNTERS = ("rank", "name", "device", "mean", "minimum", "maximum")
-_WORDS = frozenset({"name", "category", "host", "device", "part"})
+_TEXT_COLUMNS = frozenset({"name", "category", "host", "device", "part"})
 
 
 @dataclass(frozen=True)
 class Section:
-    """A table with its title; all cells are text, and numbers belong to the right."""
+    """A table of text cells with a title."""
 
     title: str
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     right_aligned: tuple[bool, ...]
     more: str | None
-    """What was left out, in words."""
+    """Note on the rows left out."""
 
 
 @dataclass(frozen=True)
 class Remark:
-    """A notice: how grave it is, and what it says."""
+    """A notice with its severity and the label of that severity."""
 
     level: str
     label: str
@@ -48,7 +48,7 @@ class Remark:
 
 
 class Sections:
-    """What a summary says in one language."""
+    """The texts and tables of a summary in one language."""
 
     def __init__(self, summary: Summary, *, language: str = "en") -> None:
         self._summary = summary
@@ -61,7 +61,7 @@ class Sections:
         return self._summary.run or "unified_profiler"
 
     def facts(self) -> dict[str, str]:
-        """Return what ran, where, when and for how long, by heading."""
+        """Return the facts of the run (command, time, frameworks, hosts, steps) by heading."""
         summary = self._summary
         hosts = dict.fromkeys(rank.host for rank in summary.ranks if rank.host)
         facts = {
@@ -77,33 +77,33 @@ class Sections:
         return {self._text(name): fact for name, fact in facts.items() if fact}
 
     def notices(self) -> list[Remark]:
-        """Return what to know before trusting the numbers."""
+        """Return the warnings and hints."""
         return [
             Remark(notice.level, self._text(notice.level), render_statement("notice", notice, language=self._language))
             for notice in self._summary.notices
         ]
 
     def findings(self) -> list[str]:
-        """Return where the time went, in sentences, and which ranks are slow."""
-        said = [render_statement("finding", finding, language=self._language) for finding in self._summary.findings]
-        return [*said, *self._verdict()]
+        """Return the sentences on where the time went and on slow ranks."""
+        findings = self._summary.findings
+        return [*(render_statement("finding", each, language=self._language) for each in findings), *self._verdict()]
 
     def tables(self) -> Iterator[Section]:
-        """Give a table for each question that the run answers."""
+        """Yield the tables that have rows."""
         summary = self._summary
         on_device = _ON_DEVICE if any(row["self_device_ns"] for row in summary.categories) else ()
-        usual = () if summary.dominating_step is None else ("step_self_cpu_ns",)
+        typical = () if summary.dominating_step is None else ("step_self_cpu_ns",)
         several = len(summary.ranks) > 1
         yield from self._section("parts", ("part", "total_ns", "wall_share"), self._parts())
         yield from self._section("regions", ("name", "total_ns", "wall_share"), _rows(summary.regions))
-        yield from self._section("categories", (*_CATEGORIES, *usual, *on_device), summary.categories)
-        yield from self._section("operators", (*_OPERATORS, *usual, *on_device), summary.operators)
+        yield from self._section("categories", (*_CATEGORIES, *typical, *on_device), summary.categories)
+        yield from self._section("operators", (*_OPERATORS, *typical, *on_device), summary.operators)
         yield from self._section("api_calls", _API_CALLS, summary.api_calls)
         yield from self._section("hardware", _COUNTERS[not several :], [self._counter(c) for c in summary.hardware])
         yield from self._section("ranks", _RANKS, _rows(summary.ranks) if several else ())
 
     def _verdict(self) -> Iterator[str]:
-        """Give the sentences about the slowest ranks; a warning begins those about another one."""
+        """Yield the sentences on the slowest ranks; each warning starts another rank."""
         slow = 0
         for statement in self._summary.ranks_verdict:
             slow += statement.level == "warning"
@@ -114,16 +114,15 @@ class Sections:
 
     def _parts(self) -> list[dict[str, Any]]:
         parts = self._summary.step_parts
-        spent = {name: getattr(parts, name) for name in _PARTS}
         return [
             {"part": self._text(f"part.{name}"), "total_ns": value, "wall_share": value / parts.wall_ns}
-            for name, value in spent.items()
-            if value
+            for name in _PARTS
+            if (value := getattr(parts, name))
         ]
 
     def _counter(self, counter: CounterSummary) -> dict[str, Any]:
-        shown = {name: shown_amount(getattr(counter, name), counter.unit) for name in ("mean", "minimum", "maximum")}
-        return {"rank": counter.rank, "name": counter.name, "device": counter.device, **shown}
+        amounts = {name: format_amount(getattr(counter, name), counter.unit) for name in ("mean", "minimum", "maximum")}
+        return {"rank": counter.rank, "name": counter.name, "device": counter.device, **amounts}
 
     def _section(self, name: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
         if not rows:
@@ -134,7 +133,7 @@ class Sections:
             title=self._text(f"section.{name}"),
             headings=tuple(self._text(f"column.{column}") for column in columns),
             rows=tuple(tuple(format_value(c, row[c], language=self._language) for c in columns) for row in shown),
-            right_aligned=tuple(column not in _WORDS for column in columns),
+            right_aligned=tuple(column not in _TEXT_COLUMNS for column in columns),
             more=self._text("more_rows").format(more=more) if more else None,
         )
 

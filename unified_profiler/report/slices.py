@@ -1,4 +1,4 @@
-"""Spans drawn as slices in lanes, the shape that the page's canvas takes: parallel lists, starts as differences."""
+"""Slices to draw on the canvas of the page: parallel arrays, written as JSON lists with delta-encoded starts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import numpy as np
 from unified_profiler.model.nesting import Ints
 from unified_profiler.presentation.texts import shortened
 
+COLUMNS = ("track", "depth", "start", "duration", "own", "name", "category")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Slices:
-    """Slices of some tracks, of which none overlaps another one of its track and depth."""
+    """Slices of several tracks; slices of the same track and depth do not overlap."""
 
     track: Ints
     depth: Ints
@@ -25,20 +27,16 @@ class Slices:
     name: Ints
     category: Ints
     more: Mapping[str, Ints]
-    """What else there is to say of each."""
+    """Further columns, by name."""
 
-    def chosen(self, rows: Any) -> Slices:
-        """Return some of them."""
-        kept = {name: values[rows] for name, values in self.more.items()}
-        columns = (self.track, self.depth, self.start, self.duration, self.own, self.name, self.category)
-        track, depth, start, duration, own, name, category = (values[rows] for values in columns)
-        return Slices(
-            track=track, depth=depth, start=start, duration=duration, own=own, name=name, category=category, more=kept
-        )
+    def take(self, rows: Ints) -> Slices:
+        """Return the slices of the given rows."""
+        columns = {name: getattr(self, name)[rows] for name in COLUMNS}
+        return Slices(**columns, more={name: values[rows] for name, values in self.more.items()})
 
     def to_document(self, names: Sequence[str], tracks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return the lists that the page takes, with the names and tracks that are used in them."""
-        lanes = self.chosen(np.lexsort((self.start, self.depth, self.track)))
+        """Return the JSON lists for the page, with only the names and tracks that occur in them."""
+        lanes = self.take(np.lexsort((self.start, self.depth, self.track)))
         used_tracks, track = np.unique(lanes.track, return_inverse=True)
         used_names, name = np.unique(lanes.name, return_inverse=True)
         depth_counts = [int(lanes.depth[track == index].max()) + 1 for index in range(len(used_tracks))]

@@ -1,4 +1,4 @@
-"""The events of a trace that last, as arrays: what call tree and timeline are drawn from."""
+"""Arrays of the spans (events with a duration) of a trace, for the call tree and the timeline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unified_profiler.model.nesting import Ints, of_kind
 from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.model.trace import Trace
 
-_SORTS = {
+_KIND_CATEGORY = {
     Kind.STEP.value: "step",
     Kind.REGION.value: "region",
     Kind.MODULE.value: "module",
@@ -27,8 +27,8 @@ _SORTS = {
 _NO_SPANS = frozenset({Kind.COUNTER.value, Kind.MEMORY.value})
 
 
-class Spans:
-    """One entry per span in every array."""
+class TraceSpans:
+    """The spans of a trace, one array entry each."""
 
     def __init__(self, trace: Trace) -> None:
         self.info = trace.info
@@ -39,11 +39,11 @@ class Spans:
         self.own = ints(self.events, "self_ns")
         self.depth = ints(self.events, "depth")
         self.steps = np.flatnonzero(of_kind(self.events, Kind.STEP))
-        """The rows that are steps."""
+        """Rows of steps."""
 
     @cached_property
     def parent(self) -> Ints:
-        """The row of the span around each, -1 without one."""
+        """Row of the enclosing span, -1 if none."""
         return parent_rows(self.events)
 
     @cached_property
@@ -58,10 +58,10 @@ class Spans:
 
     @cached_property
     def category(self) -> Ints:
-        """The index of each span's sort in `sorts()`; kernels have that of the operator that they work for."""
-        names = sorts()
-        kind = coded(self.events, "kind")
-        by_kind = np.array([*(names.index(_SORTS[text]) if text in _SORTS else -1 for text in kind.values), -1])
+        """Index of the category in `span_categories()`; kernels have that of the operator that launched them."""
+        names, kind = span_categories(), coded(self.events, "kind")
+        indices = {text: names.index(category) for text, category in _KIND_CATEGORY.items()}
+        by_kind = np.array([*(indices.get(text, -1) for text in kind.values), -1])
         codes = by_kind[kind.codes]
         codes = np.where(codes < 0, category_codes(self.events), codes)
         kernels = np.flatnonzero(kind.where(Kind.KERNEL.value.__eq__))
@@ -71,6 +71,6 @@ class Spans:
         return codes
 
 
-def sorts() -> tuple[str, ...]:
-    """Return what spans are told apart by: the categories of operators, and what else there is."""
-    return (*categories(), *_SORTS.values())
+def span_categories() -> tuple[str, ...]:
+    """Return the categories of operators, and those of other kinds of spans."""
+    return (*categories(), *_KIND_CATEGORY.values())

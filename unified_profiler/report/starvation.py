@@ -1,10 +1,10 @@
-"""Whether a process got the CPU time that its threads wanted, by the hardware counters of its traces."""
+"""Detects processes that did not get the CPU time their threads wanted, from hardware counters."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -21,40 +21,37 @@ from unified_profiler.report.counters import Counter
 from unified_profiler.report.records import StepParts
 
 _SHORTEST_NS = 500_000_000
-"""Recorded time of a rank from which on its counters tell something."""
+"""Shortest recorded time of a rank for which its counters are meaningful."""
 _LEAST_GOT = 0.5
-"""Part of the wanted CPU time below which a process is starved."""
+"""A process is starved below this share of the CPU time it wanted."""
 _LEAST_MISSING = 0.25
-"""Cores that it must have missed: a process that hardly runs misses little."""
+"""Smallest lack of CPU time, in cores, so that a process that hardly runs is not reported."""
 _OWN_SHARE = 0.5
-"""Part of all cores from which on a process that has too many threads waits for itself."""
+"""A process that uses at least this share of all cores has too many threads and waits for itself."""
 MUCH_STOLEN = 0.1
-"""Part of all cores' time from which on a hypervisor that takes it starves processes."""
+"""Share of the time of all cores above which a hypervisor starves processes."""
 _BUSY = 0.9
-"""Part of all cores that is busy where processes starve one another."""
+"""Busy share of all cores above which processes starve each other."""
 
 
 @dataclass(frozen=True)
 class Starvation:
-    """A rank that did not get the CPU time it wanted; 1.0 is one core, or all cores where it says so."""
+    """A rank that did not get the CPU time it wanted. Shares are of all cores of the machine."""
 
     rank: int
     got_cores: float
     wanted_cores: float
-    """At least."""
+    """Lower bound."""
     busy_share: float | None
-    """Of all cores of the machine, by whatever process."""
+    """By all processes."""
     stolen_share: float | None
 
 
 def starved_ranks(run: Run, curves: Sequence[Counter], parts: StepParts) -> Iterator[Starvation]:
-    """Give the ranks that were starved while they were recorded, where the counters leave no doubt."""
-    by_rank: dict[int, list[Counter]] = defaultdict(list)
-    for curve in curves:
-        if curve.hardware:
-            by_rank[curve.rank].append(curve)
-    for rank, own in by_rank.items():
-        usage = _Usage.of(run.select(rank=rank), own)
+    """Yield the ranks that were clearly starved while they were recorded."""
+    hardware = (curve for curve in curves if curve.hardware)
+    for rank, own in groupby(hardware, key=lambda curve: curve.rank):
+        usage = _Usage.of(run.select(rank=rank), list(own))
         if usage is not None and usage.observed_ns >= _SHORTEST_NS:
             wanted = usage.wanted_cores(parts)
             if wanted is not None and usage.is_starved(wanted):
@@ -63,7 +60,7 @@ def starved_ranks(run: Run, curves: Sequence[Counter], parts: StepParts) -> Iter
 
 @dataclass(frozen=True)
 class _Usage:
-    """Averages over the recorded time of one rank, in cores; those of the machine as parts of all cores."""
+    """Averages over the recorded time of one rank, in cores; `system` and `steal` as shares of all cores."""
 
     observed_ns: int
     cpu: float
@@ -74,26 +71,25 @@ class _Usage:
 
     @classmethod
     def of(cls, run: Run, curves: Sequence[Counter]) -> _Usage | None:
-        parts = [_Means.of(trace.info, curves) for trace in run.traces]
-        known = [part for part in parts if PROCESS_CPU.name in part.values]
-        if not known:
+        by_name = {curve.name: curve for curve in curves if curve.device is None}
+        cpu = by_name.get(PROCESS_CPU.name)
+        infos = [trace.info for trace in run.traces if cpu is not None and _mean(cpu, trace.info) is not None]
+        if not infos:
             return None
-        observed = [part.observed_ns for part in known]
-        values = {counter.name: _average(known, counter.name, observed) for counter in _READ}
         return cls(
-            observed_ns=sum(observed),
-            cpu=values[PROCESS_CPU.name] or 0.0,
-            wait=values[PROCESS_CPU_WAIT.name],
-            system=values[SYSTEM_CPU.name],
-            steal=values[SYSTEM_STEAL.name],
-            core_count=max(part.core_count for part in known),
+            observed_ns=sum(map(_recorded_ns, infos)),
+            cpu=_average(cpu, infos) or 0.0,
+            wait=_average(by_name.get(PROCESS_CPU_WAIT.name), infos),
+            system=_average(by_name.get(SYSTEM_CPU.name), infos),
+            steal=_average(by_name.get(SYSTEM_STEAL.name), infos),
+            core_count=sum(curve.name == CORE_CPU.name for curve in curves),
         )
 
     def wanted_cores(self, parts: StepParts) -> float | None:
-        """Return the cores that the process could have used at least; None if that is not known.
+        """Return a lower bound of the cores the process could have used; None if unknown.
 
-        Where the system did not count how long threads waited, a host on which operators ran all the time wanted a core
-        all the time; but only on a machine that was busy is it certain that they did not wait for something else.
+        If the system does not count how long threads waited for a core, the share of time in operators is taken, but
+        only on a busy machine; elsewhere they may have waited for something else.
         """
         if self.wait is not None:
             return self.cpu + self.wait
@@ -103,34 +99,25 @@ class _Usage:
         return max(self.cpu, parts.op_ns / parts.wall_ns)
 
     def is_starved(self, wanted: float) -> bool:
-        """Say whether it missed much of what it wanted, and not by waiting for itself."""
+        """Return whether it lacked much of the CPU time it wanted, and did not wait for its own threads."""
         waits_for_itself = self.core_count > 0 and self.cpu >= _OWN_SHARE * self.core_count
         return self.cpu < _LEAST_GOT * wanted and wanted - self.cpu >= _LEAST_MISSING and not waits_for_itself
 
 
-_READ = (PROCESS_CPU, PROCESS_CPU_WAIT, SYSTEM_CPU, SYSTEM_STEAL)
+def _recorded_ns(info: TraceInfo) -> int:
+    return max(info.end_ns - info.start_ns, 0)
 
 
-@dataclass(frozen=True)
-class _Means:
-    """The average of each counter over one trace."""
-
-    observed_ns: int
-    values: dict[str, float]
-    core_count: int
-
-    @classmethod
-    def of(cls, info: TraceInfo, curves: Sequence[Counter]) -> _Means:
-        means = {curve.name: _mean(curve, info) for curve in curves if curve.device is None}
-        return cls(
-            observed_ns=max(info.end_ns - info.start_ns, 0),
-            values={name: mean / 100 for name, mean in means.items() if mean is not None},
-            core_count=sum(curve.name == CORE_CPU.name for curve in curves),
-        )
+def _average(curve: Counter | None, infos: Sequence[TraceInfo]) -> float | None:
+    """Return the average over traces, weighted by their recorded time, as a fraction of one core or of all."""
+    means = [] if curve is None else [(_mean(curve, info), _recorded_ns(info)) for info in infos]
+    known = [(mean / 100, weight) for mean, weight in means if mean is not None]
+    total = sum(weight for _, weight in known)
+    return sum(mean * weight for mean, weight in known) / total if total else None
 
 
 def _mean(curve: Counter, info: TraceInfo) -> float | None:
-    """Return the average while a trace was recorded, where a value holds until the next one; None without a value."""
+    """Return the average during a trace, each value weighted by the time to the next; None without a value."""
     first = np.searchsorted(curve.time_ns, info.start_ns, side="left")
     end = np.searchsorted(curve.time_ns, info.end_ns, side="right")
     time, value = curve.time_ns[first:end], curve.value[first:end]
@@ -138,9 +125,3 @@ def _mean(curve: Counter, info: TraceInfo) -> float | None:
         return None
     lasted = np.diff(time, append=info.end_ns)
     return float(np.average(value, weights=lasted) if lasted.any() else value.mean())
-
-
-def _average(parts: Sequence[_Means], name: str, weights: Sequence[int]) -> float | None:
-    known = [(part.values[name], weight) for part, weight in zip(parts, weights, strict=True) if name in part.values]
-    total = sum(weight for _, weight in known)
-    return sum(value * weight for value, weight in known) / total if total else None

@@ -1,4 +1,4 @@
-"""From a run to its summary: the numbers that summary.json, summary.md, the terminal and the HTML report share."""
+"""Computes the summary of a run, which summary.json, summary.md, the terminal and the HTML report show."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unified_profiler.model.storage import write_text
 from unified_profiler.model.trace import Trace
 from unified_profiler.report.analyses import Analyses
 from unified_profiler.report.counters import Counter as Curve
-from unified_profiler.report.dominating_step import self_time_of_a_step
+from unified_profiler.report.dominating_step import median_self_times
 from unified_profiler.report.findings import findings
 from unified_profiler.report.notices import notices
 from unified_profiler.report.records import (
@@ -35,12 +35,12 @@ from unified_profiler.report.records import (
 from unified_profiler.report.step_times import StepTimes, step_times
 
 MOST_ROWS = 50
-"""Operators and API calls in a summary."""
+"""Largest number of operators and of API calls."""
 
 
 @checked_keywords
 def summarize(source: Source) -> Summary:
-    """Sum up a Trace or a Run: what ran, where the time of a step went, the operators that took most, what failed."""
+    """Summarize a Trace or a Run: what ran, where the step time went, the largest operators, and failures."""
     return summary_of(Analyses(source))
 
 
@@ -50,7 +50,7 @@ def write_json(source: Source, path: Path) -> None:
 
 
 def summary_of(analyses: Analyses) -> Summary:
-    """Sum up what was analyzed."""
+    """Summarize an analyzed run."""
     run, breakdown, operators = analyses.run, analyses.breakdown, analyses.operators("name")
     start, end = span(run)
     ranks = tuple(_rank(run, steps) for steps in analyses.steps)
@@ -73,15 +73,15 @@ def summary_of(analyses: Analyses) -> Summary:
         categories=_ranked(analyses, "category"),
         operators=_ranked(analyses, "name")[:MOST_ROWS],
         operator_count=len(operators),
-        api_calls=records_of(analyses.api_calls, MOST_ROWS),
+        api_calls=tuple(analyses.api_calls.table.slice(0, MOST_ROWS).to_pylist()),
         hardware=tuple(_hardware(analyses.counters)),
     )
-    said = {"notices": notices(run, summary, analyses.counters), "findings": findings(summary, operators)}
-    return summary.model_copy(update=said)
+    statements = {"notices": notices(run, summary, analyses.counters), "findings": findings(summary, operators)}
+    return summary.model_copy(update=statements)
 
 
 def name_of(run: Run) -> str:
-    """Return what to call a run."""
+    """Return the name of a run; empty if it has none."""
     if run.path is not None:
         return run.path.name
     named = (trace.info.run or (trace.info.source or "").rpartition("/")[2] for trace in run.traces)
@@ -89,13 +89,13 @@ def name_of(run: Run) -> str:
 
 
 def steps_of(run: Run) -> StepsSummary:
-    """Return the step times of a run, recorded and not."""
+    """Summarize the step times of a run."""
     times = step_times(run)
     return _steps([_rank(run, steps) for steps in times], times)
 
 
 def span(run: Run) -> tuple[int | None, int | None]:
-    """Return when a run began and ended; a run without an end ended with what it delivered last."""
+    """Return start and end of a run in nanoseconds; one that did not end is taken to end with its last data."""
     infos = [trace.info for trace in run.traces]
     manifests = run.manifests.values()
     starts = [manifest.started_ns for manifest in manifests] or [info.start_ns for info in infos]
@@ -107,19 +107,14 @@ def span(run: Run) -> tuple[int | None, int | None]:
     return min(starts, default=None), max(known, default=None)
 
 
-def records_of(result: Result, most: int | None = None) -> tuple[dict[str, Any], ...]:
-    """Return the rows of a result as dictionaries."""
-    return tuple(result.table.slice(0, most).to_pylist())
-
-
 def _ranked(analyses: Analyses, key: str) -> tuple[dict[str, Any], ...]:
-    """Return the rows of operators, by total self time, or by that of a usual step where one step dominates."""
-    rows = records_of(analyses.operators(key))
+    """Return the rows of operators by total self time, or by that in a typical step if one step dominates."""
+    rows = analyses.operators(key).table.to_pylist()
     if analyses.dominating_step is None:
-        return rows
+        return tuple(rows)
     step_count = sum(len(times.recorded) for times in analyses.steps)
-    usual = self_time_of_a_step(analyses.run, key, step_count=step_count)
-    ranked = [{**row, "step_self_cpu_ns": usual.get(row[key], 0)} for row in rows]
+    typical = median_self_times(analyses.run, key, step_count=step_count)
+    ranked = [{**row, "step_self_cpu_ns": typical.get(row[key], 0)} for row in rows]
     return tuple(sorted(ranked, key=lambda row: -row["step_self_cpu_ns"]))
 
 
@@ -138,7 +133,7 @@ def _rank(run: Run, steps: StepTimes) -> RankSummary:
 
 
 def _process(manifest: Manifest | None, traces: Sequence[Trace]) -> dict[str, Any]:
-    """Return what is known of the process of a rank: all of it from its manifest, a little from its traces."""
+    """Return the process fields of a rank: from its manifest, or a few of them from its traces."""
     if manifest is None:
         return {"host": traces[0].info.host, "pid": traces[0].info.pid} if traces else {}
     return {
@@ -175,7 +170,7 @@ def _steps(ranks: Sequence[RankSummary], times: Sequence[StepTimes]) -> StepsSum
 
 
 def _overhead_unclear(ranks: Sequence[RankSummary]) -> OverheadUnclear | None:
-    """Return what most of the ranks that have unrecorded steps report."""
+    """Return the most frequent reason among the ranks that have unrecorded steps."""
     reasons = Counter(rank.overhead_unclear for rank in ranks if rank.unrecorded_step_count)
     return reasons.most_common(1)[0][0] if reasons else "few_steps"
 
@@ -187,24 +182,19 @@ def _parts(breakdown: Result) -> StepParts:
 
 
 def _regions(breakdown: Result) -> list[RegionSummary]:
-    total: dict[str, int] = defaultdict(int)
-    count: dict[str, int] = defaultdict(int)
-    wall = 0
+    times: dict[str, list[int]] = defaultdict(list)
     for row in breakdown.rows:
-        wall += row.wall_ns
-        for name, spent in row.regions_ns.items():
-            total[name] += spent
-            count[name] += 1
-    largest = sorted(total, key=lambda name: (-total[name], name))
-    return [
-        RegionSummary(
-            name=name, total_ns=total[name], wall_share=total[name] / wall if wall else 0.0, step_count=count[name]
-        )
-        for name in largest
+        for name, region_ns in row.regions_ns.items():
+            times[name].append(region_ns)
+    wall = sum(row.wall_ns for row in breakdown.rows)
+    regions = [
+        RegionSummary(name=name, total_ns=sum(each), wall_share=sum(each) / wall if wall else 0.0, step_count=len(each))
+        for name, each in times.items()
     ]
+    return sorted(regions, key=lambda region: (-region.total_ns, region.name))
 
 
-def _hardware(found: Sequence[Curve]) -> list[CounterSummary]:
+def _hardware(counters: Sequence[Curve]) -> list[CounterSummary]:
     return [
         CounterSummary(
             rank=counter.rank,
@@ -216,15 +206,15 @@ def _hardware(found: Sequence[Curve]) -> list[CounterSummary]:
             maximum=float(counter.value.max()),
             sample_count=len(counter.value),
         )
-        for counter in found
+        for counter in counters
         if counter.hardware
     ]
 
 
 def world_size(run: Run) -> int:
-    """Return of how many ranks a run is."""
-    said = [manifest.world_size for manifest in run.manifests.values()]
-    return max([*said, *(trace.info.world_size for trace in run.traces)], default=1)
+    """Return the number of ranks of the job that a run belongs to."""
+    sizes = [manifest.world_size for manifest in run.manifests.values()]
+    return max([*sizes, *(trace.info.world_size for trace in run.traces)], default=1)
 
 
 def _median(values: Any) -> float | None:

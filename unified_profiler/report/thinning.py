@@ -1,4 +1,4 @@
-"""Thinning out what is too long for a page, so that what stands out stays."""
+"""Reduces long series for a page, keeping their maxima."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy.typing as npt
 from unified_profiler.model.nesting import Ints
 
 
-def largest_of_stretches(values: npt.NDArray[Any], most: int) -> Ints:
-    """Return the places to keep: all if they are few, else of each of `most` stretches that of the largest value."""
-    places = np.arange(len(values))
-    if len(places) <= most:
-        return places
-    stretch = places * most // len(places)
-    order = np.lexsort((-values, stretch))
-    kept: Ints = order[np.flatnonzero(np.diff(stretch[order], prepend=-1))]
+def thin_keeping_maxima(values: npt.NDArray[Any], most: int) -> Ints:
+    """Return the indices to keep: all if at most `most`, else that of the maximum in each of `most` equal parts."""
+    indices = np.arange(len(values))
+    if len(indices) <= most:
+        return indices
+    part = indices * most // len(indices)
+    order = np.lexsort((-values, part))
+    kept: Ints = order[np.flatnonzero(np.diff(part[order], prepend=-1))]
     return kept

@@ -1,4 +1,4 @@
-"""Timelines of single steps, as many as a page can hold: the typical step and the extremes first."""
+"""Builds timelines of single steps for the page, as many as fit: the median step and the extremes first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unified_profiler.model.columns import Index
 from unified_profiler.model.nesting import FIRST_LANE, Ints
 from unified_profiler.presentation.texts import shortened
 from unified_profiler.report.slices import Slices
-from unified_profiler.report.spans import Spans
+from unified_profiler.report.spans import TraceSpans
 
 MOST_SLICES = 120_000
 """Slices of all timelines together."""
@@ -25,31 +25,33 @@ MOST_IN_STEP = 30_000
 
 @dataclass(frozen=True)
 class Timelines:
-    """What fits."""
+    """The timelines that fit."""
 
     documents: list[dict[str, Any]]
     left_out: int
-    """Recorded steps that have none."""
+    """Recorded steps without a timeline."""
 
 
 def timelines(
-    spans: Sequence[Spans], *, origin_ns: int, most: int = MOST_SLICES, most_in_step: int = MOST_IN_STEP
+    spans: Sequence[TraceSpans], *, origin_ns: int, most: int = MOST_SLICES, most_in_step: int = MOST_IN_STEP
 ) -> Timelines:
-    """Return timelines for the page: of each rank in turn the most telling step that is left, until there is no room.
+    """Return timelines for the page: the next most representative step of each rank in turn, until the page is full.
 
     Args:
         spans: The spans of all traces.
-        origin_ns: The moment from which the times of the page count.
-        most: Slices of all timelines together; one step of each rank is there in any case.
+        origin_ns: Time zero of the page.
+        most: Slices of all timelines together; each rank has at least one step in any case.
         most_in_step: Slices of one step.
     """
-    sources = [_Source(part) for part in spans]
+    sources = [_WindowedTrace(part) for part in spans]
     ranks = sorted({part.info.rank for part in spans})
     documents: list[dict[str, Any]] = []
     room = most
-    for turn, (source, window) in enumerate(_in_turn([list(_ranked(sources, rank)) for rank in ranks])):
+    turns = itertools.zip_longest(*(_prioritized(sources, rank) for rank in ranks))
+    steps = [step for turn in turns for step in turn if step is not None]
+    for index, (source, window) in enumerate(steps):
         count = min(len(source.rows_in(window)), most_in_step)
-        if count <= room or turn < len(ranks):
+        if count <= room or index < len(ranks):
             room -= count
             documents.append(source.document(window, origin_ns=origin_ns, most=most_in_step))
     documents.sort(key=lambda document: (document["rank"], document["cycle"], document["step"] or 0))
@@ -69,21 +71,21 @@ class _Window:
         return self.end - self.start
 
 
-class _Source:
-    """The spans of a trace, of which windows are cut."""
+class _WindowedTrace:
+    """The spans of a trace and its windows."""
 
-    def __init__(self, spans: Spans) -> None:
+    def __init__(self, spans: TraceSpans) -> None:
         self.spans = spans
         self.windows = _windows(spans)
         self._detail, self._details = _details(coded(spans.events, "module"), coded(spans.events, "input_shapes"))
 
     def rows_in(self, window: _Window) -> Ints:
-        """Return the spans that lie in a window, or reach into it."""
+        """Return the spans that overlap a window."""
         start, duration = self.spans.start, self.spans.duration
         return np.flatnonzero((start < window.end) & (start + duration > window.start))
 
     def document(self, window: _Window, *, origin_ns: int, most: int) -> dict[str, Any]:
-        """Return one timeline, the longest spans: parents are never shorter than their children, so they stay."""
+        """Return the timeline of the longest spans, which include the parents of all spans in it."""
         spans, rows = self.spans, self.rows_in(window)
         kept = rows if len(rows) <= most else rows[np.argsort(-spans.duration[rows], kind="stable")[:most]]
         detail, details = _used(self._detail[kept], self._details)
@@ -113,7 +115,7 @@ class _Source:
         }
 
 
-def _windows(spans: Spans) -> list[_Window]:
+def _windows(spans: TraceSpans) -> list[_Window]:
     if not len(spans.start):
         return []
     end = spans.start + spans.duration
@@ -123,23 +125,17 @@ def _windows(spans: Spans) -> list[_Window]:
     return [_Window(int(numbers[row]), int(spans.start[row]), int(end[row])) for row in spans.steps]
 
 
-def _ranked(sources: Sequence[_Source], rank: int) -> Iterator[tuple[_Source, _Window]]:
-    """Give the steps of a rank, the most telling first: the median, the slowest, the fastest, then in order."""
+def _prioritized(sources: Sequence[_WindowedTrace], rank: int) -> Iterator[tuple[_WindowedTrace, _Window]]:
+    """Yield the steps of a rank: the median, the slowest and the fastest step, then the others in order."""
     steps = [(source, window) for source in sources if source.spans.info.rank == rank for window in source.windows]
     by_time = sorted(range(len(steps)), key=lambda index: steps[index][1].duration)
-    telling = [by_time[len(by_time) // 2], by_time[-1], by_time[0]] if by_time else []
-    for index in dict.fromkeys([*telling, *range(len(steps))]):
+    first = [by_time[len(by_time) // 2], by_time[-1], by_time[0]] if by_time else []
+    for index in dict.fromkeys([*first, *range(len(steps))]):
         yield steps[index]
 
 
-def _in_turn(queues: Sequence[Sequence[Any]]) -> Iterator[Any]:
-    missing = object()
-    for turn in itertools.zip_longest(*queues, fillvalue=missing):
-        yield from (item for item in turn if item is not missing)
-
-
 def _details(module: Coded, shapes: Coded) -> tuple[Ints, list[str]]:
-    """Number what is to be said of each span beyond its name: its module and the shapes of its inputs."""
+    """Return the codes and distinct texts of the details of each span: its module and input shapes; -1 for none."""
     pair = (module.codes.astype(np.int64) + 1) * (len(shapes.values) + 1) + shapes.codes + 1
     used, codes = np.unique(pair, return_inverse=True)
     texts = Index()
@@ -152,14 +148,14 @@ def _details(module: Coded, shapes: Coded) -> tuple[Ints, list[str]]:
 
 
 def _used(codes: Ints, texts: Sequence[str]) -> tuple[Ints, list[str]]:
-    """Number the texts that are used anew; -1 stays."""
+    """Renumber the codes for the texts that are used; -1 stays."""
     used, number = np.unique(codes, return_inverse=True)
     missing = int((used < 0).sum())
     return number.reshape(-1) - missing, [shortened(texts[code]) for code in used[missing:].tolist()]
 
 
 def _track_name(lane: Lane) -> str:
-    """Return the name of a thread, and its number where the system gave it one and the name does not tell it."""
+    """Return the name of a thread, with its system id if it has one that is not already in the name."""
     name, number = lane.place.thread_name, lane.place.tid
     given = number is not None and number < FIRST_LANE and str(number) not in name
     return f"{name} ({number})" if given else name

@@ -13,8 +13,8 @@ def text(name: str, *cells: str) -> Column:
     return Column(name, name, cells, is_text=True)
 
 
-def number(name: str, *cells: str, says_nothing: bool = False) -> Column:
-    return Column(name, name, cells, is_text=False, says_nothing=says_nothing)
+def number(name: str, *cells: str, is_blank: bool = False) -> Column:
+    return Column(name, name, cells, is_text=False, is_blank=is_blank)
 
 
 def names(columns: object) -> list[str]:
@@ -38,7 +38,7 @@ def test_headings_are_folded_before_any_number_goes() -> None:
 
 
 def test_columns_that_say_nothing_go_first() -> None:
-    columns = [text("name", "x" * 90), number("copy", "0", says_nothing=True), number("wall", "1" * 30)]
+    columns = [text("name", "x" * 90), number("copy", "0", is_blank=True), number("wall", "1" * 30)]
     assert names(fit(columns, 57).left_out) == ["copy"]
 
 
@@ -73,7 +73,7 @@ COLUMNS = st.lists(
         heading=CELLS,
         cells=st.lists(CELLS, min_size=2, max_size=2),
         is_text=st.just(True),
-        says_nothing=st.booleans(),
+        is_blank=st.booleans(),
     )
     | st.builds(
         Column,
@@ -81,7 +81,7 @@ COLUMNS = st.lists(
         heading=CELLS,
         cells=st.lists(st.integers(0, 10**20).map(str), min_size=2, max_size=2),
         is_text=st.just(False),
-        says_nothing=st.booleans(),
+        is_blank=st.booleans(),
     ),
     max_size=30,
 )

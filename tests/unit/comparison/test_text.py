@@ -28,7 +28,7 @@ def test_every_row_is_printed_with_times_calls_ratio_and_share(found: up.Diff) -
     assert re.search(r"\*\s+0\.300us\s+1\.215us\s+0\.915us\s+4\.05\s+1\s+6\s+\u2260\s", row)
     assert "Baseline:" in text
     assert "(no name)" in text
-    assert "computed from the shapes" in text
+    assert "computed from the input shapes" in text
 
 
 def test_a_row_that_differs_shows_its_largest_parts_and_sums_up_the_others(found: up.Diff) -> None:

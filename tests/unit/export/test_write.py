@@ -46,12 +46,12 @@ def test_a_run_of_one_trace_is_that_trace(suffix: str, trace: Trace, tmp_path: P
 
 
 def test_a_run_without_traces_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match="holds no trace"):
+    with pytest.raises(ExportError, match="has no trace"):
         write(Run(traces=()), tmp_path / "t.json")
 
 
 def test_parquet_holds_one_trace_only(trace: Trace, tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match="holds one trace, but there are 2"):
+    with pytest.raises(ExportError, match="has one trace, but there are 2"):
         write(Run(traces=(trace, trace)), tmp_path / "t.parquet")
 
 

@@ -63,7 +63,7 @@ def test_first_steps_do_not_count(run_of: RunOf) -> None:
 
 def test_too_few_steps_say_how_many_are_needed(run_of: RunOf) -> None:
     found = gate(run_of(steps()), run_of(steps(15)))
-    assert only(found) == (Verdict.CANNOT_TELL, "few_steps")
+    assert only(found) == (Verdict.INCONCLUSIVE, "few_steps")
     assert found.judgments[0].needed_step_count == FEWEST_STEPS
     assert str(FEWEST_STEPS) in found.judgments[0].reason.text
 
@@ -90,7 +90,7 @@ def test_a_change_of_less_than_a_microsecond_is_too_small(run_of: RunOf) -> None
 
 def test_unrecorded_steps_are_never_set_against_recorded_ones(run_of: RunOf) -> None:
     found = gate(run_of(steps(), phase="idle"), run_of(steps(), phase="record"))
-    assert only(found) == (Verdict.CANNOT_TELL, "few_steps")
+    assert only(found) == (Verdict.INCONCLUSIVE, "few_steps")
 
 
 def test_recorded_steps_are_taken_where_there_are_too_few_others(run_of: RunOf) -> None:
@@ -124,7 +124,7 @@ def test_runs_not_in_turn_are_no_pairs_and_that_is_said(run_of: RunOf) -> None:
     after = in_turn(run_of, ms=5.5, speeds=speeds, first=1000)
     found = gate(before, after)
     assert not found.judgments[0].paired
-    assert found.verdict is Verdict.CANNOT_TELL
+    assert found.verdict is Verdict.INCONCLUSIVE
     assert [notice.code for notice in found.notices] == ["not_in_turn"]
 
 
@@ -243,7 +243,7 @@ def test_a_step_names_the_operator_that_made_it_slower(recorded: Recorded) -> No
 
 def test_one_run_on_a_slower_machine_is_no_regression(recorded: Recorded) -> None:
     slower = {name: time * 1.3 for name, time in OPS.items()}
-    assert only(gate(recorded(OPS), recorded(slower, seed=1))) == (Verdict.CANNOT_TELL, "machine")
+    assert only(gate(recorded(OPS), recorded(slower, seed=1))) == (Verdict.INCONCLUSIVE, "machine")
 
 
 def test_what_no_operator_covers_is_named(recorded: Recorded) -> None:
@@ -258,7 +258,7 @@ def test_recorded_steps_must_confirm_what_one_run_shows(run_of: RunOf, recorded:
     runs = [
         run_of(times, phase=phases, traces=[recorded(OPS, seed=seed)]) for seed, times in enumerate((before, after))
     ]
-    assert only(gate(*runs)) == (Verdict.CANNOT_TELL, "unconfirmed")
+    assert only(gate(*runs)) == (Verdict.INCONCLUSIVE, "unconfirmed")
 
 
 def test_a_run_without_steps_that_count_is_not_counted(run_of: RunOf) -> None:
@@ -318,13 +318,13 @@ def test_the_gravest_verdict_is_that_of_the_gate(recorded: Recorded) -> None:
 @pytest.mark.parametrize(
     ("metric", "said"),
     [
-        ("op:aten::nm", "Near it are 'aten::mm'"),
+        ("op:aten::nm", "Similar names: 'aten::mm'"),
         ("op:", "must be one of"),
         ("stepp", "Did you mean 'step'"),
         ("region:x", "Mark it with"),
         ("api:torch.mm", "api=True"),
         ("memory", "profile_memory=True"),
-        ([], "found nothing"),
+        ([], "found none"),
     ],
 )
 def test_an_unknown_metric_is_refused_with_what_is_near(recorded: Recorded, metric: str, said: str) -> None:

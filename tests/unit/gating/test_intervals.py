@@ -10,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unified_profiler.gating import Verdict, gate
-from unified_profiler.gating.intervals import _rank_sum, _signed_rank, paired, unpaired
+from unified_profiler.gating.intervals import (
+    _mann_whitney_counts,
+    _signed_rank_counts,
+    paired_interval,
+    unpaired_interval,
+)
 from unified_profiler.model.run import Run
 
 Times = npt.NDArray[np.float64]
@@ -40,7 +45,7 @@ def test_signed_ranks_are_counted_exactly() -> None:
     sums = [
         sum(rank for rank, sign in zip(range(1, 6), signs, strict=True) if sign) for signs in product((0, 1), repeat=5)
     ]
-    assert _signed_rank(5).tolist() == np.bincount(sums).tolist()
+    assert _signed_rank_counts(5).tolist() == np.bincount(sums).tolist()
 
 
 @pytest.mark.parametrize(("first", "second"), [(1, 1), (2, 3), (4, 3), (5, 5)])
@@ -49,7 +54,7 @@ def test_rank_sums_are_counted_exactly(first: int, second: int) -> None:
     inversions = [
         sum(other < place for place in chosen for other in range(place) if other not in chosen) for chosen in places
     ]
-    assert _rank_sum(first, second).tolist() == np.bincount(inversions).tolist()
+    assert _mann_whitney_counts(first, second).tolist() == np.bincount(inversions).tolist()
 
 
 # --- intervals --------------------------------------------------------------------------------------------------------
@@ -60,8 +65,8 @@ def test_rank_sums_are_counted_exactly(first: int, second: int) -> None:
 def test_a_factor_moves_the_interval_by_exactly_itself(shift: float, seed: int) -> None:
     random = np.random.default_rng(seed)
     before, after = (noisy(random, 100) for _ in range(2))
-    plain = unpaired([before], [after], [np.median], between=0.01)
-    moved = unpaired([before], [after * shift], [np.median], between=0.01)
+    plain = unpaired_interval([before], [after], [np.median], run_deviation=0.01)
+    moved = unpaired_interval([before], [after * shift], [np.median], run_deviation=0.01)
     assert moved.estimate - plain.estimate == pytest.approx(np.log(shift))
     assert moved.low - plain.low == pytest.approx(np.log(shift))
     assert moved.high - plain.high == pytest.approx(np.log(shift))
@@ -81,39 +86,39 @@ def quartile(steps: Times) -> float:
 
 
 def test_a_machine_that_is_busy_now_and_then_raises_no_alarm() -> None:
-    alarms = sum(paired(*in_turn(seed, factor=1), [quartile]).low > np.log(1.01) for seed in range(60))
+    alarms = sum(paired_interval(*in_turn(seed, factor=1), [quartile]).low > np.log(1.01) for seed in range(60))
     assert alarms <= 3
 
 
 def test_a_small_slow_down_is_found_on_such_a_machine() -> None:
-    found = sum(paired(*in_turn(seed, factor=1.05), [quartile]).low > np.log(1.01) for seed in range(60))
+    found = sum(paired_interval(*in_turn(seed, factor=1.05), [quartile]).low > np.log(1.01) for seed in range(60))
     assert found >= 50
 
 
 def test_the_interval_holds_the_true_factor_nearly_always() -> None:
-    intervals = [paired(*in_turn(seed, factor=1.1, pairs=8), [quartile]) for seed in range(60)]
+    intervals = [paired_interval(*in_turn(seed, factor=1.1, pairs=8), [quartile]) for seed in range(60)]
     assert sum(each.low <= np.log(1.1) <= each.high for each in intervals) >= 52
 
 
 def test_fewer_pairs_make_the_interval_wider() -> None:
     before, after = in_turn(1, factor=1)
-    assert paired(before[:6], after[:6], [quartile]).width > paired(before, after, [quartile]).width
+    assert paired_interval(before[:6], after[:6], [quartile]).width > paired_interval(before, after, [quartile]).width
 
 
 def test_blocks_that_follow_each_other_make_the_interval_wider() -> None:
     random = np.random.default_rng(0)
     steps = MS * np.exp(np.repeat(random.normal(size=10) * 0.05, 20))
     drifting = np.sort(steps)
-    shuffled = unpaired([steps], [steps], [np.median], between=0)
-    assert unpaired([drifting], [drifting], [np.median], between=0).width > 1.5 * shuffled.width
+    shuffled = unpaired_interval([steps], [steps], [np.median], run_deviation=0)
+    assert unpaired_interval([drifting], [drifting], [np.median], run_deviation=0).width > 1.5 * shuffled.width
 
 
 def test_runs_of_a_side_that_differ_make_the_interval_wider() -> None:
     alike = [np.full(50, 5 * MS) for _ in range(3)]
     differing = [run * factor for run, factor in zip(alike, (0.9, 1, 1.1), strict=True)]
     assert (
-        unpaired(differing, differing, [np.median], between=0.01).between
-        > unpaired(alike, alike, [np.median], between=0.01).between
+        unpaired_interval(differing, differing, [np.median], run_deviation=0.01).between_runs
+        > unpaired_interval(alike, alike, [np.median], run_deviation=0.01).between_runs
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from unified_profiler.analysis.categories import categories
 from unified_profiler.model.statements import Statement
 from unified_profiler.presentation.texts import LANGUAGES, format_value, render_statement, render_text, texts
-from unified_profiler.report.spans import sorts
+from unified_profiler.report.spans import span_categories
 
 
 def placeholders(text: str) -> set[str]:
@@ -33,7 +33,7 @@ def test_sentences_in_chinese_are_chinese() -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_category_has_a_name(language: str) -> None:
-    assert {f"category.{name}" for name in {*categories(), *sorts()}} <= texts(language).keys()
+    assert {f"category.{name}" for name in {*categories(), *span_categories()}} <= texts(language).keys()
 
 
 @pytest.mark.parametrize(
@@ -64,5 +64,5 @@ def test_braces_in_values_mean_nothing() -> None:
 
 def test_a_statement_speaks_every_language() -> None:
     statement = Statement(code="missing_ranks", values={"rank_count": 2, "world_count": 4})
-    assert render_statement("notice", statement) == "Only 2 of 4 ranks left something in this run."
+    assert render_statement("notice", statement) == "Only 2 of 4 ranks wrote data to this run."
     assert "4 个 rank 中只有 2 个" in render_statement("notice", statement, language="zh")

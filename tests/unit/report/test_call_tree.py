@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 import unified_profiler as up
 from unified_profiler.report.call_tree import call_tree
-from unified_profiler.report.spans import Spans
+from unified_profiler.report.spans import TraceSpans
 from unified_profiler.testing import TraceBuilder
 
 
 def tree(*traces: up.Trace, **options: Any) -> dict[str, Any]:
-    return call_tree([Spans(trace) for trace in traces], **options)
+    return call_tree([TraceSpans(trace) for trace in traces], **options)
 
 
 def nodes(document: dict[str, Any]) -> list[dict[str, Any]]:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import unified_profiler as up
-from unified_profiler.report.spans import Spans
+from unified_profiler.report.spans import TraceSpans
 from unified_profiler.report.timeline import Timelines, timelines
 from unified_profiler.testing import TraceBuilder
 
 
 def drawn(*traces: up.Trace, origin_ns: int = 0, **options: Any) -> Timelines:
-    return timelines([Spans(trace) for trace in traces], origin_ns=origin_ns, **options)
+    return timelines([TraceSpans(trace) for trace in traces], origin_ns=origin_ns, **options)
 
 
 def names(document: dict[str, Any]) -> list[str]:
@@ -94,8 +94,8 @@ def test_what_does_not_last_is_not_drawn(kind: str) -> None:
 
 def test_kernels_have_the_category_of_the_operator_that_launched_them() -> None:
     run = up.read("tests/golden/kineto/alexnet_cuda.json.gz")
-    spans = Spans(run.traces[0])
-    from unified_profiler.report.spans import sorts
+    spans = TraceSpans(run.traces[0])
+    from unified_profiler.report.spans import span_categories
 
     kernels = [i for i, kind in enumerate(spans.events.column("kind").to_pylist()) if kind == "kernel"]
-    assert "convolution" in {sorts()[spans.category[i]] for i in kernels}
+    assert "convolution" in {span_categories()[spans.category[i]] for i in kernels}

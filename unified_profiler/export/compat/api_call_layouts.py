@@ -1,7 +1,7 @@
-"""What files of API calls look like: the tree and the table of TorchWrapper, with its names of fields.
+"""Layouts of files of API calls: the JSON tree and the CSV table of TorchWrapper, with its field names.
 
-Both go API by API, in each the calls by their start. Everything that a file holds besides calls is told here, so that
-its size is known before it is written.
+Both list the APIs one after the other, each with its calls by start. A layout has all text besides the calls, so that
+the size of a file is known before it is written.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from unified_profiler.export.fragments import (
     Fragment,
-    chosen,
     constant,
     each_distinct,
     joined,
+    lookup,
     milliseconds,
     quoted,
     whole,
@@ -29,44 +29,44 @@ from unified_profiler.model.nesting import Ints
 
 @dataclass(frozen=True)
 class ApiCalls:
-    """The calls of all APIs: those of the API called first come first, and those of one API by their start."""
+    """The calls of all APIs, sorted by the first call of their API and by start."""
 
     names: Sequence[str]
     """The APIs."""
     total_ns: Ints
-    """The time of all calls of each API."""
+    """Total time of the calls of each API."""
     api: Ints
-    """The index of each call's API."""
+    """Index of the API of each call."""
     number: Ints
-    """Which call of its API each is, from 1."""
+    """Number of each call among those of its API, from 1."""
     start_ns: Ints
     duration_ns: Ints
     attributes: Any
-    """What is known of the arguments of each call: a dictionary array of JSON objects."""
+    """Attributes of each call, with its arguments: a dictionary array of JSON objects."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The text of a file: opening, then for each API its heading and its calls, with `between` before the next."""
+    """Text of a file: `opening`, the heading and calls of each API, separated by `between`, and `closing`."""
 
     suffix: str
     call: Fragment
     headings: Sequence[str]
-    """Of each API; repeated in every file that holds calls of it."""
+    """Heading of each API, repeated in every file with calls of it."""
     opening: str
     between: str = ""
     closing: str = ""
 
 
 def json_tree(calls: ApiCalls) -> Layout:
-    """Lay out a JSON object with an object for each API, which holds its calls by their numbers."""
+    """Return the layout of a JSON object with an object for each API, which contains its calls by number."""
     call = joined(
         [
             *(constant(',\n"'), whole(calls.number)),
-            *(constant('":{"detailedAPIName":'), _of_api([quoted(name) for name in calls.names], calls)),
+            *(constant('":{"detailedAPIName":'), _api_text([quoted(name) for name in calls.names], calls)),
             *(constant(',"StartTimestamp":'), whole(calls.start_ns)),
             *(constant(',"CostTime(ms)":'), milliseconds(calls.duration_ns)),
-            *(constant(',"Arguments":'), each_distinct(calls.attributes, _arguments_and_end), constant("}")),
+            *(constant(',"Arguments":'), each_distinct(calls.attributes, _arguments_and_state), constant("}")),
         ]
     )
     headings = [
@@ -76,14 +76,14 @@ def json_tree(calls: ApiCalls) -> Layout:
 
 
 def csv_table(calls: ApiCalls) -> Layout:
-    """Lay out a table with a row for each call and a header line; text is in quotes, the arguments are JSON."""
-    of_api = [f"{_cell(name)},{total}," for name, total in zip(calls.names, _totals(calls), strict=True)]
+    """Return the layout of a CSV table with a row for each call; text is quoted, the arguments are JSON."""
+    prefixes = [f"{_cell(name)},{total}," for name, total in zip(calls.names, _totals(calls), strict=True)]
     call = joined(
         [
-            *(_of_api(of_api, calls), whole(calls.number)),
+            *(_api_text(prefixes, calls), whole(calls.number)),
             *(constant(","), whole(calls.start_ns)),
             *(constant(","), milliseconds(calls.duration_ns)),
-            *(constant(","), each_distinct(calls.attributes, lambda text: _cell(_arguments(_said(text))))),
+            *(constant(","), each_distinct(calls.attributes, lambda text: _cell(_arguments(_decode(text))))),
             constant("\n"),
         ]
     )
@@ -91,32 +91,32 @@ def csv_table(calls: ApiCalls) -> Layout:
     return Layout(".csv", call, [""] * len(calls.names), opening=header)
 
 
-class _Said(msgspec.Struct):
-    """What an event keeps of a call."""
+class _CallAttributes(msgspec.Struct):
+    """The attributes of an API call event."""
 
     args: list[str] = []
     kwargs: dict[str, str] = {}
     finished: bool = True
 
 
-def _said(attributes: str | None) -> _Said:
+def _decode(text: str | None) -> _CallAttributes:
     try:
-        return msgspec.json.decode(attributes or "{}", type=_Said)
-    except msgspec.DecodeError:  # a table of somebody else's: give what it says as it is
-        return _Said(args=[attributes or ""])
+        return msgspec.json.decode(text or "{}", type=_CallAttributes)
+    except msgspec.DecodeError:  # attributes of another program are kept as text
+        return _CallAttributes(args=[text or ""])
 
 
-def _arguments(said: _Said) -> str:
-    return msgspec.json.encode((said.args, said.kwargs)).decode()
+def _arguments(attributes: _CallAttributes) -> str:
+    return msgspec.json.encode((attributes.args, attributes.kwargs)).decode()
 
 
-def _arguments_and_end(attributes: str | None) -> str:
-    said = _said(attributes)
-    return _arguments(said) + ("" if said.finished else ',"Finished":false')
+def _arguments_and_state(text: str | None) -> str:
+    attributes = _decode(text)
+    return _arguments(attributes) + ("" if attributes.finished else ',"Finished":false')
 
 
-def _of_api(texts: Sequence[str], calls: ApiCalls) -> Fragment:
-    return chosen(texts, pa.array(calls.api))
+def _api_text(texts: Sequence[str], calls: ApiCalls) -> Fragment:
+    return lookup(texts, pa.array(calls.api))
 
 
 def _totals(calls: ApiCalls) -> Any:

@@ -1,4 +1,4 @@
-"""API calls as files of a limited size: which calls there are, and which of them go into which file."""
+"""Writes API calls to files of a limited size: sorts the calls and splits them into files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from unified_profiler.engine import Source, traces_of
 from unified_profiler.errors import ConfigurationError, ExportError
 from unified_profiler.export.compat.api_call_layouts import ApiCalls, Layout, csv_table, json_tree
 from unified_profiler.export.compat.file_names import NAME_SPECS, move_to_free_name, numbered_names
-from unified_profiler.export.fragments import as_buffer
+from unified_profiler.export.fragments import as_buffer, row_blocks
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.nesting import Ints, whole_numbers
 from unified_profiler.model.schema import Kind
@@ -27,7 +27,6 @@ from unified_profiler.presentation.units import parse_bytes
 
 FORMATS: Mapping[str, Callable[[ApiCalls], Layout]] = MappingProxyType({"json": json_tree, "csv": csv_table})
 _STEM = "api_calls"
-_BLOCK = 1 << 14  # calls whose text is in memory at a time
 
 
 @checked_keywords
@@ -39,27 +38,27 @@ def write_api_calls(
     file_max_size: str | int = "128MB",
     file_name_spec: str = "timestamp",
 ) -> list[Path]:
-    """Write every API call with its time and its arguments, as many files as that takes.
+    """Write every API call with its time and arguments to one or more files.
 
-    Calls are sorted by API, the API called first before the others, and in it by their start. Each file can be read
-    by itself: one that begins amid the calls of an API repeats its name and total. No file gets its name before all are
-    written, and none that is there already is overwritten.
+    Calls are sorted by API, in the order of their first calls, and then by start. Each file can be read on its own: one
+    that starts in the middle of an API repeats its name and total. Files get their names only after all are written,
+    and no existing file is overwritten.
 
     Args:
         source: A Trace or a Run that was recorded with `api=True`; of a run, all ranks and cycles together.
-        out_dir: The directory to write to; made if it is missing.
+        out_dir: The directory to write to; created if missing.
         format: `json`, a tree of APIs and their calls, or `csv`, a table with a row for each call.
-        file_max_size: The largest size of a file: bytes, or text such as "10MB" (of 1000) or "1.5MiB" (of 1024).
-        file_name_spec: What files are called by: `timestamp` (nanoseconds since the epoch), `datetime` (local time)
-            or `serial`, which goes on counting where earlier files ended.
+        file_max_size: The maximum size of a file: bytes, or text such as "10MB" (of 1000) or "1.5MiB" (of 1024).
+        file_name_spec: How files are named: `timestamp` (nanoseconds since the epoch), `datetime` (local time) or
+            `serial`, which continues the numbers of earlier files.
 
     Returns:
         The files, in order.
 
     Raises:
-        ConfigurationError: An option is wrong, or the size too small for one of the calls.
+        ConfigurationError: An option is wrong, or the size is too small for one of the calls.
         OutputDirectoryError: The directory is a file, or cannot be written to.
-        ExportError: The source holds no API call, or a file cannot be written.
+        ExportError: The source contains no API call, or a file cannot be written.
     """
     lay_out = chosen("format", format, FORMATS)
     stamp = chosen("file_name_spec", file_name_spec, NAME_SPECS)
@@ -73,34 +72,35 @@ def write_api_calls(
         names = numbered_names(folder, _STEM + stamp(), layout.suffix, own_series=file_name_spec != "serial")
         return _write(calls, layout, parts, folder, names)
     except OSError as error:
-        msg = f"API calls cannot be written to {folder}: {error}. Choose another `out_dir` or make room there."
+        msg = f"API calls cannot be written to {folder}: {error}. Choose another `out_dir`, or free some space."
         raise ExportError(msg) from error
 
 
 def _calls(source: Source) -> ApiCalls:
     columns = ["name", "start_ns", "duration_ns", "attributes"]
     tables = [trace.events.select([*columns, "kind"]) for trace in traces_of(source)]
-    found = [table.filter(pc.equal(table.column("kind"), Kind.API_CALL.value)).select(columns) for table in tables]
-    if not any(map(len, found)):
-        msg = f"{source!r} holds no API call, so there is nothing to write. Record it with Profiler(api=True)."
+    calls = [table.filter(pc.equal(table.column("kind"), Kind.API_CALL.value)).select(columns) for table in tables]
+    if not any(map(len, calls)):
+        msg = f"{source!r} contains no API call, so there is nothing to write. Record it with Profiler(api=True)."
         raise ExportError(msg)
-    return _in_order(pa.concat_tables(found).unify_dictionaries())
+    return _sorted(pa.concat_tables(calls).unify_dictionaries())
 
 
-def _in_order(calls: pa.Table) -> ApiCalls:
-    """Sort the calls by the first start of their API and by their own, and number them."""
+def _sorted(calls: pa.Table) -> ApiCalls:
+    """Sort the calls by the first start of their API and by their own start, and number them."""
     name, attributes = (calls.column(name).combine_chunks() for name in ("name", "attributes"))
     start, duration = (whole_numbers(calls.column(name)) for name in ("start_ns", "duration_ns"))
     codes = name.indices.to_numpy()
     by_start = np.argsort(start, kind="stable")
     used, first = np.unique(codes[by_start], return_index=True)
-    place = np.zeros(len(name.dictionary), np.int64)
-    place[used[np.argsort(first)]] = np.arange(len(used))
-    order = by_start[np.argsort(place[codes[by_start]], kind="stable")]
-    api = place[codes[order]]
+    by_first_call = used[np.argsort(first)]
+    index = np.zeros(len(name.dictionary), np.int64)
+    index[by_first_call] = np.arange(len(used))
+    order = by_start[np.argsort(index[codes[by_start]], kind="stable")]
+    api = index[codes[order]]
     begins = np.searchsorted(api, np.arange(len(used)))
     return ApiCalls(
-        names=name.dictionary.take(pa.array(used[np.argsort(first)])).to_pylist(),
+        names=name.dictionary.take(pa.array(by_first_call)).to_pylist(),
         total_ns=np.add.reduceat(duration[order], begins),
         api=api,
         number=np.arange(len(order)) - begins[api] + 1,
@@ -111,12 +111,14 @@ def _in_order(calls: pa.Table) -> ApiCalls:
 
 
 def _split(calls: ApiCalls, layout: Layout, limit: int) -> Iterator[range]:
-    """Cut the calls where another one would make a file too large.
+    """Yield the rows of each file, as many as fit.
 
     Raises:
-        ConfigurationError: A call by itself does.
+        ConfigurationError: A single call is too large for a file.
     """
-    size = np.concatenate([pc.binary_length(layout.call(rows)).to_numpy() for rows in _blocks(range(len(calls.api)))])
+    size = np.concatenate(
+        [pc.binary_length(layout.call(rows)).to_numpy() for rows in row_blocks(range(len(calls.api)))]
+    )
     heading = np.array([len(text.encode()) for text in layout.headings])[calls.api]
     alone = size + heading + len(layout.opening + layout.closing)
     _check_limit(calls, alone, limit)
@@ -133,14 +135,14 @@ def _check_limit(calls: ApiCalls, alone: Ints, limit: int) -> None:
     largest = int(np.argmax(alone))
     if alone[largest] > limit:
         msg = (
-            f"`file_max_size` must be at least {alone[largest]} bytes, which a file with one call of "
-            f"{calls.names[calls.api[largest]]} takes; found {limit} bytes."
+            f"`file_max_size` must be at least {alone[largest]} bytes, the size of a file with one call of "
+            f"{calls.names[calls.api[largest]]}; found {limit} bytes."
         )
         raise ConfigurationError(msg)
 
 
 def _write(calls: ApiCalls, layout: Layout, parts: Sequence[range], folder: Path, names: Iterator[Path]) -> list[Path]:
-    """Write all files before the first of them gets its name."""
+    """Write all files, then rename them."""
     with tempfile.TemporaryDirectory(prefix=f".{_STEM}.", dir=folder) as temporary:
         files = [Path(temporary, str(number)) for number in range(len(parts))]
         for file, part in zip(files, parts, strict=True):
@@ -155,11 +157,6 @@ def _document(calls: ApiCalls, layout: Layout, part: range) -> Iterator[Any]:
     yield layout.opening.encode()
     for first, after in zip(begins.tolist(), [*begins[1:].tolist(), part.stop], strict=True):
         yield ((layout.between if first > part.start else "") + layout.headings[calls.api[first]]).encode()
-        for rows in _blocks(range(first, after)):
+        for rows in row_blocks(range(first, after)):
             yield as_buffer(layout.call(rows), separator="")
     yield layout.closing.encode()
-
-
-def _blocks(rows: range) -> Iterator[Any]:
-    for first in range(rows.start, rows.stop, _BLOCK):
-        yield pa.array(np.arange(first, min(first + _BLOCK, rows.stop)))

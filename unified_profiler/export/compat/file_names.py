@@ -1,4 +1,4 @@
-"""Names of files of which an export makes several: numbered, and never those of files that are there already."""
+"""Numbered names for the files of an export, none of which exists yet."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ NAME_SPECS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "serial": lambda: "",
     }
 )
-"""What tells the files of one export from those of others, besides their numbers."""
+"""The part of the name that distinguishes the files of one export from those of others."""
 
 
 def move_to_free_name(file: Path, names: Iterator[Path]) -> Path:
-    """Rename a file to the first of the names that nobody has, also if several processes try at once."""
+    """Rename a file to the first name that does not exist; safe if several processes do so at once."""
     for path in names:
         try:
             path.touch(exist_ok=False)
         except FileExistsError:
             continue
         return file.replace(path)
-    raise AssertionError  # names go on for ever
+    raise AssertionError  # names never end
 
 
 def numbered_names(folder: Path, stem: str, suffix: str, *, own_series: bool) -> Iterator[Path]:
     """Yield `stem_0001.suffix` and so on.
 
     Args:
-        folder: The directory, which exists.
-        stem: What the names begin with.
-        suffix: What they end with.
-        own_series: Whether a stem in use gets a number, `stem.2`; otherwise its numbers go on.
+        folder: An existing directory.
+        stem: Start of the names.
+        suffix: End of the names.
+        own_series: Whether a stem in use is replaced by `stem.2` and so on; otherwise its numbers continue.
     """
     stems = (stem if number == 1 else f"{stem}.{number}" for number in itertools.count(1))
     series, last = next((s, n) for s in stems if not (n := _last_number(folder, s, suffix)) or not own_series)

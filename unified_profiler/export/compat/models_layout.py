@@ -1,12 +1,13 @@
-"""The directory that the TensorFlow Models Profiler wrote, for the runs of every framework.
+"""Writes runs of any framework in the directory layout of the TensorFlow Models Profiler.
 
-`timeline/<model>_step_<n>` is chrome JSON, `step_stats/<model>_step_<n>` the framework's own statistics where they were
-kept, else a JSON object for each event on a line of its own, `summary.json` the duration of each activity and each node
-by step, `summary.md` the same for people.
+`timeline/<model>_step_<n>` is Chrome JSON; `step_stats/<model>_step_<n>` has the framework's own statistics if they
+were kept, else JSON lines with one object per event; `summary.json` has the duration of each activity and node by step,
+and `summary.md` the same as Markdown.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import unicodedata
@@ -25,7 +26,7 @@ from unified_profiler.export.compat.models_native import NativeStatistics, nativ
 from unified_profiler.export.compat.models_stats import AppStats, OpStats, app_stats, op_stats
 from unified_profiler.export.compat.models_steps import ModelStep, RecordedStep, model_steps, recorded_steps
 from unified_profiler.export.compat.models_summary import summary_text
-from unified_profiler.export.fragments import as_buffer, constant, joined, member, whole
+from unified_profiler.export.fragments import as_buffer, constant, joined, member, row_blocks, whole
 from unified_profiler.export.writing import writing_to
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.columns import look_up
@@ -43,47 +44,46 @@ SUMMARY = "summary.json"
 SUMMARY_TEXT = "summary.md"
 
 _OPENINGS = {TIMELINE: b'{"unified_profiler":', STEP_STATS: b'{"id":', SUMMARY: b'{"app_stats":'}
-"""How the files of this layout begin, but for statistics that a framework itself recorded."""
+"""First bytes of the files of this layout, except for statistics that a framework recorded itself."""
 _NOT_IN_NAMES = re.compile(r"[^\w.+@-]")
-_LONGEST_STEM = 150  # bytes of UTF-8; names of files have 255, of which temporary ones need some
-_BLOCK = 1 << 16  # rows whose text is in memory at a time
+_LONGEST_STEM = 150  # bytes of UTF-8; file names may have 255, and temporary ones are longer
 
 
 @checked_keywords
 def write_models_layout(source: Source, folder: str | os.PathLike[str]) -> Path:
-    """Write a trace or a run as the directory that the TensorFlow Models Profiler wrote.
+    """Write a trace or a run in the directory layout of the TensorFlow Models Profiler.
 
-    A model is a named graph, else a framework; where the run has several ranks, its name ends with that of the rank.
-    Of a trace without steps everything is step 0; of others, what was recorded outside all steps is left out, which
-    `summary.md` tells.
+    A model is a named graph, or else a framework; in a run of several ranks its name ends with the rank. A trace
+    without steps is written as step 0; otherwise events outside of steps are left out, and `summary.md` states their
+    number.
 
-    Where a run keeps TensorFlow's RunMetadata, which is that of sessions recorded with `keep_native=True`, the files in
-    `step_stats` hold the text of TensorFlow's StepStats. Else they hold the step's events; so they do, and a warning is
-    logged, if the RunMetadata of that step is damaged.
+    If the run has kept TensorFlow's RunMetadata (sessions recorded with `keep_native=True`), the files in `step_stats`
+    contain the text of TensorFlow's StepStats. Otherwise, or if the RunMetadata of a step is damaged, for which a
+    warning is logged, they contain the events of the step.
 
     Args:
         source: A Trace or a Run of any framework.
-        folder: The directory, made if it is missing. It may hold an earlier layout of this sort, which is replaced.
+        folder: The directory, created if missing. An earlier layout of this kind in it is replaced.
 
     Returns:
         The directory.
 
     Raises:
-        ExportError: The run holds no events, or a file cannot be written.
-        OutputDirectoryError: The directory holds something else, or is a file, or cannot be written to.
+        ExportError: The run contains no events, or a file cannot be written.
+        OutputDirectoryError: The directory contains other files, or is a file, or cannot be written to.
     """
     folder, run = Path(folder), Run.of(source)
     check_output_dir(folder, option="folder")
-    ranks = len(run.ranks) > 1
+    with_rank = len(run.ranks) > 1
     steps = recorded_steps(run)
     if not steps:
-        msg = f"{run!r} holds no events, so there is nothing to write to {folder}. Record at least one step first."
+        msg = f"{run!r} contains no events, so there is nothing to write to {folder}. Record at least one step first."
         raise ExportError(msg)
-    parts = model_steps(steps, ranks=ranks)
+    parts = model_steps(steps, with_rank=with_rank)
     files = _file_names(parts)
-    app, ops = app_stats(steps, ranks=ranks), op_stats(parts)
+    app, ops = app_stats(steps, with_rank=with_rank), op_stats(parts)
     native = {columns: native_statistics(columns) for columns in dict.fromkeys(step.columns for step in steps)}
-    text = summary_text(name_of(run) or "unified_profiler", app, ops, files=files, outside_count=_outside(steps))
+    text = summary_text(name_of(run) or "unified_profiler", app, ops, files=files, outside_count=_count_outside(steps))
     with writing_to(folder):
         _check_contents(folder)
         _write_summary(folder, {"app_stats": app, "op_stats": ops}, text)
@@ -94,48 +94,48 @@ def write_models_layout(source: Source, folder: str | os.PathLike[str]) -> Path:
 
 
 def _check_contents(folder: Path) -> None:
-    """Let nobody's files be overwritten but those of this layout, whose summary is written first."""
-    everything = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    found = {name for name in everything if not (name.startswith(".") and name.endswith(".part"))}
-    foreign = found - {TIMELINE, STEP_STATS, SUMMARY, SUMMARY_TEXT}
-    if found and (foreign or not _begins(folder / SUMMARY, _OPENINGS[SUMMARY])):
-        names = ", ".join(sorted(foreign or found)[:5])
+    """Refuse to overwrite files other than those of this layout, which is recognized by its summary."""
+    paths = folder.iterdir() if folder.is_dir() else ()
+    existing = {path.name for path in paths if not (path.name.startswith(".") and path.name.endswith(".part"))}
+    foreign = existing - {TIMELINE, STEP_STATS, SUMMARY, SUMMARY_TEXT}
+    if existing and (foreign or not _starts_with(folder / SUMMARY, _OPENINGS[SUMMARY])):
+        names = ", ".join(sorted(foreign or existing)[:5])
         msg = (
-            f"{folder} holds {names}, which is not of an earlier report of this sort, so nothing was written. "
+            f"{folder} contains {names}, which is not part of an earlier report of this kind, so nothing was written. "
             "Choose a directory that is new or empty."
         )
         raise OutputDirectoryError(msg)
 
 
-def _begins(path: Path, opening: bytes) -> bool:
+def _starts_with(path: Path, opening: bytes) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:
         return file.read(len(opening)) == opening
 
 
-def _outside(steps: Sequence[RecordedStep]) -> int:
-    """Count the events that are in no step."""
+def _count_outside(steps: Sequence[RecordedStep]) -> int:
+    """Return the number of events outside of steps."""
     recorded = sum(len(columns.events) for columns in {step.columns for step in steps})
     return recorded - sum(len(step.rows) for step in steps)
 
 
 def _write_summary(folder: Path, summary: Mapping[str, AppStats | OpStats], text: str) -> None:
-    for place in (TIMELINE, STEP_STATS):
-        (folder / place).mkdir(parents=True, exist_ok=True)
+    for name in (TIMELINE, STEP_STATS):
+        (folder / name).mkdir(parents=True, exist_ok=True)
     write_text(folder / SUMMARY, msgspec.json.encode(summary).decode() + "\n")
     write_text(folder / SUMMARY_TEXT, text)
 
 
 def _write_step(part: ModelStep, native: NativeStatistics, folder: Path, name: str) -> None:
-    events = _small(part.step.columns.events.take(pa.array(np.sort(part.rows))))
+    events = _compact(part.step.columns.events.take(pa.array(np.sort(part.rows))))
     if not write_native_statistics(part, native, folder / STEP_STATS / name):
         _write_lines(events, folder / STEP_STATS / name)
     ChromeExporter().write([_step_trace(part.step.columns.trace, events)], folder / TIMELINE / name)
 
 
-def _small(events: EventTable) -> EventTable:
-    """Leave out the texts that no row has: encoding those of all steps for each of them would take long."""
+def _compact(events: EventTable) -> EventTable:
+    """Drop dictionary texts that no row uses, which would be slow to encode for every step."""
     columns = [
         column.cast(pa.string()).dictionary_encode() if pa.types.is_dictionary(column.type) else column
         for column in events.columns
@@ -144,18 +144,17 @@ def _small(events: EventTable) -> EventTable:
 
 
 def _write_lines(events: EventTable, path: Path) -> None:
-    """Write all columns of each event that are not null, as they are in the run."""
+    """Write the columns of each event that are not null as a JSON line."""
     used = [name for name in EVENT_SCHEMA.names if name != "id" and events.column(name).null_count < len(events)]
     ids = whole(whole_numbers(events.column("id")))
     line = joined([constant('{"id":'), ids, *(member(events, name) for name in used), constant("}\n")])
     with written_whole(path) as temporary, temporary.open("wb") as file:
-        for first in range(0, len(events), _BLOCK):
-            rows = pa.array(np.arange(first, min(first + _BLOCK, len(events))))
+        for rows in row_blocks(range(len(events))):
             file.write(as_buffer(line(rows), separator=""))
 
 
 def _step_trace(trace: Trace, events: EventTable) -> Trace:
-    """Return a trace of one step: numbered from 0, and without parents that it does not hold."""
+    """Return a trace of one step, with event ids from 0 and no parents outside of the step."""
     ids, start = whole_numbers(events.column("id")), whole_numbers(events.column("start_ns"))
     parent = look_up(whole_numbers(events.column("parent_id")), ids)
     steps = whole_numbers(events.column("step"))
@@ -174,7 +173,7 @@ def _step_trace(trace: Trace, events: EventTable) -> Trace:
 
 
 def _file_names(parts: Sequence[ModelStep]) -> dict[tuple[str, str], str]:
-    """Return for each model and step a name that is fit for every file system, and no two that differ by case alone."""
+    """Return file names by model and step that are valid on every file system and differ not only by case."""
     stems: dict[str, str] = {}
     taken: set[str] = set()
     for model in dict.fromkeys(part.model for part in parts):
@@ -187,18 +186,17 @@ def _stems(model: str) -> Iterator[str]:
     clean = _NOT_IN_NAMES.sub("_", unicodedata.normalize("NFC", model))
     clean = re.sub(r"^[.-]+", "_", clean).encode()[:_LONGEST_STEM].decode(errors="ignore") or "_"
     yield clean
-    number = 1
-    while number := number + 1:
-        yield f"{clean}-{number}"
+    yield from (f"{clean}-{number}" for number in itertools.count(2))
 
 
 def _remove_others(folder: Path, names: set[str]) -> None:
     """Remove the steps of an earlier layout that this one does not have.
 
-    Statistics in a form of the framework's own are recognized by the timeline of the same name.
+    Statistics in the framework's own format are recognized by the timeline of the same name.
     """
-    for place in (STEP_STATS, TIMELINE):
-        for path in sorted((folder / place).iterdir()):
-            ours = _begins(path, _OPENINGS[place]) or _begins(folder / TIMELINE / path.name, _OPENINGS[TIMELINE])
+    for kind in (STEP_STATS, TIMELINE):
+        for path in sorted((folder / kind).iterdir()):
+            timeline = folder / TIMELINE / path.name
+            ours = _starts_with(path, _OPENINGS[kind]) or _starts_with(timeline, _OPENINGS[TIMELINE])
             if path.name not in names and "_step_" in path.name and ours:
                 path.unlink()

@@ -1,4 +1,4 @@
-"""The statistics of a step that the framework itself recorded, from the native files that are kept in a run."""
+"""Reads the step statistics that a framework recorded itself from the native files kept in a run."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from unified_profiler.spi import StepStatistics
 logger = logging.getLogger("unified_profiler")
 
 NativeStatistics: TypeAlias = Mapping[tuple[int, str], Sequence[StepStatistics]]
-"""By the number of a step, and the name of a graph or else the framework: the runs of that graph in that step."""
+"""The graph runs of each step, by step number and name of the graph (or else of the framework)."""
 
 
 def native_statistics(columns: TraceColumns) -> NativeStatistics:
-    """Find the statistics among the native files of a trace; a warning is logged about those that cannot be read."""
-    found: defaultdict[tuple[int, str], list[StepStatistics]] = defaultdict(list)
+    """Return the statistics in the native files of a trace; a warning is logged for files that cannot be read."""
+    statistics: defaultdict[tuple[int, str], list[StepStatistics]] = defaultdict(list)
     file = columns.trace.file
     kept = file.parent / NATIVE / file.stem if isinstance(file, Path) else None
     if kept is None or not kept.is_dir():
-        return found
+        return statistics
     for name, backend in registry.backends().items():
         step_statistics = backend.abilities.step_statistics
         if step_statistics is None or not (kept / name).is_dir():
@@ -42,15 +42,15 @@ def native_statistics(columns: TraceColumns) -> NativeStatistics:
         for run in runs:
             step = run.step if columns.has_steps else 0
             if step is not None:
-                found[step, run.graph or backend.name].append(run)
-    return found
+                statistics[step, run.graph or backend.name].append(run)
+    return statistics
 
 
 def write_native_statistics(part: ModelStep, statistics: NativeStatistics, path: Path) -> bool:
-    """Write the framework's own statistics of a step to a file, where there are some.
+    """Write the framework's own statistics of a step to a file.
 
     Returns:
-        Whether they were written. If they are damaged, they were not, and a warning is logged.
+        Whether there are any and they were written; if they are damaged, a warning is logged.
     """
     runs = statistics.get((part.step.number, part.graph))
     if not runs:

@@ -1,4 +1,4 @@
-"""A run cut into what the models layout has a file for: the events of one model in one recorded step."""
+"""Splits a run into the parts that the models layout has files for: the events of one model in one step."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from unified_profiler.model.trace import Trace
 
 _NODES = frozenset({Kind.OP.value, Kind.KERNEL.value, Kind.COPY.value, Kind.COLLECTIVE.value})
 _NO_MODEL = "model"
-"""The model of what no framework recorded."""
+"""Model of events without a framework."""
 
 
-class Said(msgspec.Struct, frozen=True):
-    """What the attributes of an event say that matters here; anything may be in them."""
+class EventAttributes(msgspec.Struct, frozen=True):
+    """The attributes of an event that this layout uses; their values are not trusted."""
 
     node: Any = None
     graph: Any = None
     output_slots: Any = None
     meta: msgspec.Raw = msgspec.Raw()
-    """As it was written."""
+    """Undecoded JSON."""
 
 
 class TraceColumns:
-    """The columns of one trace that tell steps, models and nodes apart."""
+    """The columns of one trace that determine steps, models and nodes."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -44,13 +44,13 @@ class TraceColumns:
         self.rank, self.host = trace.info.rank, trace.info.host
         kind = coded(self.events, "kind")
         self.nodes: Flags = kind.where(_NODES.__contains__)
-        """Operators and the work of devices."""
+        """Operators and device work."""
         own = coded(self.events, "layer").where(Layer.APPLICATION.value.__eq__)
         self.regions: Flags = kind.where(Kind.REGION.value.__eq__) & own
-        """The spans that the user named."""
+        """Regions of the application."""
         attributes = coded(self.events, "attributes")
         self._codes: list[int] = attributes.codes.tolist()
-        self._said: list[Said] = [*map(_read, attributes.values), Said()]
+        self._attributes: list[EventAttributes] = [*map(_decode, attributes.values), EventAttributes()]
 
     @cached_property
     def name(self) -> Coded:
@@ -59,13 +59,13 @@ class TraceColumns:
 
     @cached_property
     def duration_us(self) -> list[float]:
-        """How long each event took."""
+        """Duration of each event in microseconds."""
         microseconds: list[float] = (ints(self.events, "duration_ns") / 1000).tolist()
         return microseconds
 
-    def said(self, row: int) -> Said:
-        """Return what the attributes of an event say."""
-        return self._said[self._codes[row]]
+    def attributes(self, row: int) -> EventAttributes:
+        """Return the attributes of an event."""
+        return self._attributes[self._codes[row]]
 
     @cached_property
     def has_steps(self) -> bool:
@@ -74,20 +74,20 @@ class TraceColumns:
 
     @cached_property
     def steps(self) -> list[tuple[int, Ints]]:
-        """The number of each step and its rows by time; what has no steps at all is one, number 0."""
+        """Number and rows, by time, of each step; a trace without steps is step 0."""
         number = ints(self.events, "step")
         if not self.has_steps:
             number = np.zeros_like(number)
         start, duration = ints(self.events, "start_ns"), ints(self.events, "duration_ns")
         order = np.lexsort((-duration, start, number))
         order = order[number[order] >= 0]
-        found, first = np.unique(number[order], return_index=True)
-        return list(zip(found.tolist(), np.split(order, first[1:]), strict=True))
+        numbers, first = np.unique(number[order], return_index=True)
+        return list(zip(numbers.tolist(), np.split(order, first[1:]), strict=True))
 
     def by_model(self, rows: Ints) -> Iterator[tuple[str, Ints]]:
-        """Give the rows of each model among some, in the order given.
+        """Yield the rows of each model, in the given order.
 
-        What belongs to no model, such as steps, regions, counters and threads of the framework, is in all of them.
+        Events of no model, such as steps, regions, counters and threads of the framework, belong to all models.
         """
         names, certain, likely = self._models
         present = np.unique(certain[rows])
@@ -96,22 +96,18 @@ class TraceColumns:
         for code in present.tolist():
             yield names[code], rows[(model == code) | (model < 0)]
         if not len(present):
-            yield self._only_framework, rows
-
-    @property
-    def _only_framework(self) -> str:
-        names = list(self.trace.info.frameworks)
-        return names[0] if len(names) == 1 else _NO_MODEL
+            frameworks = list(self.trace.info.frameworks)
+            yield frameworks[0] if len(frameworks) == 1 else _NO_MODEL, rows
 
     @cached_property
     def _models(self) -> tuple[list[str], Ints, Ints]:
-        """All models, the one that each event is known to belong to, and the one to which it may; -1 for none.
+        """All models, and of each event the certain model and the likely one; -1 for none.
 
-        The name of a graph is the model of all within it; without one it is the framework.
+        The model of all events inside a named graph is the graph; otherwise it is the framework.
         """
         names = Index()
-        graphs = [names[said.graph] if _is_name(said.graph) else -1 for said in self._said]
-        graph = np.array(graphs, np.int64)[self._codes]
+        graphs = (each.graph for each in self._attributes)
+        graph = np.array([names[g] if g and isinstance(g, str) else -1 for g in graphs], np.int64)[self._codes]
         around = nearest(parent_rows(self.events), parent=parent_rows(self.events), wanted=graph >= 0)
         graph = np.where((graph < 0) & (around >= 0), graph[around], graph)
         framework = coded(self.events, "framework")
@@ -127,7 +123,7 @@ class RecordedStep:
     columns: TraceColumns
     number: int
     label: str
-    """The number; one that comes again in the same rank gets another number behind it: `3_2`."""
+    """The number, with a suffix if the rank has that step again: `3_2`."""
     rows: Ints
 
 
@@ -137,53 +133,49 @@ class ModelStep:
 
     step: RecordedStep
     graph: str
-    """The name of the graph, else the framework."""
+    """Name of the graph, or else of the framework."""
     model: str
-    """The same, with the rank where there are several."""
+    """The same, with the rank if there are several."""
     rows: Ints
 
 
 def recorded_steps(run: Run) -> list[RecordedStep]:
     """Return the recorded steps of all ranks."""
     seen: Counter[tuple[int, int]] = Counter()
-    found = []
+    steps = []
     for columns in (TraceColumns(trace) for trace in run.traces if len(trace.events)):
         for number, rows in columns.steps:
             seen[columns.rank, number] += 1
             again = seen[columns.rank, number]
-            found.append(RecordedStep(columns, number, f"{number}_{again}" if again > 1 else f"{number}", rows))
-    return found
+            steps.append(RecordedStep(columns, number, f"{number}_{again}" if again > 1 else f"{number}", rows))
+    return steps
 
 
-def model_steps(steps: Iterable[RecordedStep], *, ranks: bool) -> list[ModelStep]:
+def model_steps(steps: Iterable[RecordedStep], *, with_rank: bool) -> list[ModelStep]:
     """Return the models of each step.
 
     Args:
         steps: The recorded steps.
-        ranks: Whether the names of models tell the rank.
+        with_rank: Whether names of models include the rank.
     """
     return [
-        ModelStep(step, graph, f"{graph}_rank_{step.columns.rank}" if ranks else graph, rows)
+        ModelStep(step, graph, f"{graph}_rank_{step.columns.rank}" if with_rank else graph, rows)
         for step in steps
         for graph, rows in step.columns.by_model(step.rows)
     ]
 
 
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _read(attributes: str) -> Said:
+def _decode(text: str) -> EventAttributes:
     try:
-        return msgspec.json.decode(attributes, type=Said)
+        return msgspec.json.decode(text, type=EventAttributes)
     except (msgspec.DecodeError, RecursionError):
-        return _read_python(attributes)
+        return _decode_python_json(text)
 
 
-def _read_python(attributes: str) -> Said:
-    """Read what Python's JSON has and others do not: NaN becomes a text, half a character a question mark."""
+def _decode_python_json(text: str) -> EventAttributes:
+    """Decode JSON that only Python accepts: NaN becomes text, a lone surrogate a question mark."""
     try:
-        found = json.loads(attributes, parse_constant=str)
-        return msgspec.json.decode(json.dumps(found, ensure_ascii=False).encode(errors="replace"), type=Said)
+        valid = json.dumps(json.loads(text, parse_constant=str), ensure_ascii=False).encode(errors="replace")
+        return msgspec.json.decode(valid, type=EventAttributes)
     except (ValueError, msgspec.DecodeError, RecursionError):
-        return Said()
+        return EventAttributes()

@@ -1,4 +1,4 @@
-"""summary.md of the models layout: what its summary.json holds, for people."""
+"""Writes summary.md of the models layout, with the content of its summary.json."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from unified_profiler.presentation.markdown import escaped, table
 from unified_profiler.presentation.tables import format_bytes, format_time
 
 MOST_NODES = 50
-"""Nodes of each model."""
+"""Largest number of nodes per model."""
 MOST_ROWS = 500
-"""Rows of the other tables."""
+"""Largest number of rows of the other tables."""
 
 _UNITS = (
-    "Here times have their units; in `summary.json` every `duration` is in microseconds, every `total_bytes` in bytes. "
-    "The duration of a node includes what runs within it, so durations do not add up to that of the step."
+    "In `summary.json` every `duration` is in microseconds, every `total_bytes` in bytes. "
+    "The duration of a node includes the nodes inside it, so durations do not add up to that of the step."
 )
 
 
@@ -29,15 +29,15 @@ def summary_text(
     """Return the document.
 
     Args:
-        name: Of the run.
-        app_stats: What the application did.
-        op_stats: What the nodes took.
-        files: By model and step the name that its files have.
-        outside_count: How many events were recorded outside all steps.
+        name: Name of the run.
+        app_stats: Regions of the application.
+        op_stats: Nodes of the models.
+        files: File names by model and step.
+        outside_count: Number of events outside of steps.
     """
     blocks = [f"# {escaped(name)}", _UNITS]
     if outside_count:
-        blocks.append(f"Events that were recorded outside all steps, and are not in these files: {outside_count:,}.")
+        blocks.append(f"Events outside of steps, which are not in these files: {outside_count:,}.")
     blocks += ["## Application", *_application(app_stats)]
     for model in dict.fromkeys(model for model, _ in files):
         steps = op_stats.get(model, {})
@@ -53,14 +53,14 @@ def _application(stats: AppStats) -> Iterator[str]:
         for name, activity in activities.items()
     ]
     if not rows:
-        yield "No region of the program was recorded. Name some with `with prof.region(...)`."
+        yield "No region of the program was recorded. Mark some with `with prof.region(...)`."
         return
     yield table(("step", "activity", "duration", "meta"), rows[:MOST_ROWS], right_aligned=(True, False, True))
     yield from _more(len(rows) - MOST_ROWS, "activities")
 
 
 def _meta(meta: msgspec.Raw | None) -> str:
-    """Return a text without its quotes, anything else as JSON."""
+    """Return a string without its quotes, anything else as JSON."""
     if meta is None:
         return ""
     text = bytes(meta)
@@ -82,14 +82,14 @@ def _count(hosts: Mapping[str, Any]) -> int:
 
 @dataclass
 class _Node:
-    """A node of the same name over the steps in which it ran."""
+    """A node over all steps in which it ran."""
 
     durations: list[float] = field(default_factory=list)
     output: Mapping[str, Any] = field(default_factory=dict)
     total_bytes: int | None = None
 
     def add(self, stats: Mapping[str, Any]) -> None:
-        """Add a step."""
+        """Add the statistics of one step."""
         self.durations.append(stats["duration"])
         self.output = self.output or stats["output"]
         if stats["total_bytes"] is not None:
@@ -97,22 +97,22 @@ class _Node:
 
 
 def _nodes(steps: Mapping[str, Any]) -> Iterator[str]:
-    found: dict[tuple[str, str, str], _Node] = {}
+    merged: dict[tuple[str, str, str], _Node] = {}
     for hosts in steps.values():
         for host, devices in hosts.items():
             for device, nodes in devices.items():
                 for node, stats in nodes.items():
-                    found.setdefault((node, host, device), _Node()).add(stats)
-    if not found:
+                    merged.setdefault((node, host, device), _Node()).add(stats)
+    if not merged:
         return
-    longest = sorted(found.items(), key=lambda item: -sum(item[1].durations))[:MOST_NODES]
+    longest = sorted(merged.items(), key=lambda item: -sum(item[1].durations))[:MOST_NODES]
     yield "The nodes that took longest over all steps:"
     yield table(
         ("node", "host", "device", "steps", "mean", "longest", "memory", "output"),
         [(*key, *_cells(node)) for key, node in longest],
         right_aligned=(False, False, False, True, True, True, True),
     )
-    yield from _more(len(found) - MOST_NODES, "nodes")
+    yield from _more(len(merged) - MOST_NODES, "nodes")
 
 
 def _cells(node: _Node) -> tuple[str, ...]:
@@ -127,12 +127,12 @@ def _cells(node: _Node) -> tuple[str, ...]:
 
 
 def _output(output: Mapping[str, Any]) -> str:
-    """Return an output as TensorFlow's labels have it: `float32[8,10]`."""
+    """Format an output as in TensorFlow's labels: `float32[8,10]`."""
     shape = output["shape"]
     sizes = ",".join(map(str, shape)) if isinstance(shape, Sequence) and not isinstance(shape, str) else "?"
     return f"{output['type'] or ''}[{sizes}]"
 
 
-def _more(count: int, what: str) -> Iterator[str]:
+def _more(count: int, noun: str) -> Iterator[str]:
     if count > 0:
-        yield f"{count:,} more {what} are in summary.json."
+        yield f"{count:,} more {noun} are in summary.json."

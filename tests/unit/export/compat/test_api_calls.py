@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from unified_profiler.errors import ConfigurationError, ExportError, OutputDirectoryError, UsageError
-from unified_profiler.export import write_api_calls
+from unified_profiler.export import fragments, write_api_calls
 from unified_profiler.export.compat import api_calls
 from unified_profiler.export.spreadsheets import inert
 from unified_profiler.model.run import Run
@@ -253,14 +253,14 @@ def test_the_smallest_size_gives_one_call_per_file(form: str, tmp_path: Path) ->
 
 @FORMATS
 def test_a_size_too_small_is_refused_before_anything_is_written(form: str, relu: Trace, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"one call of torch\.relu takes; found 20 bytes"):
+    with pytest.raises(ConfigurationError, match=r"one call of torch\.relu; found 20 bytes"):
         write_api_calls(relu, tmp_path / "out", format=form, file_max_size="20B")
     assert not list(tmp_path.iterdir())
 
 
 @FORMATS
 def test_calls_beyond_one_block_of_text_are_written(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_calls, "_BLOCK", 7)
+    monkeypatch.setattr(fragments, "_BLOCK", 7)
     calls: list[Call] = [(f"api_{i % 2}", i, i, TENSOR if i % 5 else None) for i in range(100)]
     paths = write_api_calls(make(calls), tmp_path, format=form, file_max_size=2000)
     assert READERS[form](paths) == expected(calls)
@@ -391,7 +391,7 @@ def test_an_unknown_choice_is_answered_with_a_suggestion(
 
 @pytest.mark.parametrize("source", [Run(traces=()), TraceBuilder().op("aten::relu", 0, 1).build()])
 def test_a_source_without_api_calls_is_refused_with_how_to_record_them(source: Trace | Run, tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match=r"holds no API call.*Profiler\(api=True\)"):
+    with pytest.raises(ExportError, match=r"contains no API call.*Profiler\(api=True\)"):
         write_api_calls(source, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 

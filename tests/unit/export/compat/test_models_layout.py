@@ -270,7 +270,7 @@ def test_what_is_outside_all_steps_is_left_out_and_counted(tmp_path: Path) -> No
     builder = one_step().op("within", BASE + 5, 10).op("after", BASE + 5000, 10)
     folder = write_models_layout(run_of(builder), tmp_path)
     assert [line["name"] for line in lines(folder, "fake_step_0")] == ["step 0", "within"]
-    assert "outside all steps, and are not in these files: 1." in (folder / "summary.md").read_text()
+    assert "outside of steps, which are not in these files: 1." in (folder / "summary.md").read_text()
 
 
 def test_a_parent_in_another_step_is_no_parent_in_the_timeline(tmp_path: Path) -> None:
@@ -374,7 +374,7 @@ def test_an_earlier_layout_is_replaced_with_its_steps(trained: Run, tmp_path: Pa
 def test_files_of_others_are_never_touched(file: str, trained: Run, tmp_path: Path) -> None:
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_text('{"schema_version": 1}')
-    with pytest.raises(OutputDirectoryError, match="not of an earlier report"):
+    with pytest.raises(OutputDirectoryError, match="not part of an earlier report"):
         write_models_layout(trained, tmp_path)
     assert [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()] == [Path(file)]
 
@@ -401,7 +401,7 @@ def test_a_file_that_cannot_be_written_is_told(trained: Run, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("run", [Run(traces=()), run_of(TraceBuilder())], ids=["no trace", "no events"])
 def test_an_empty_run_is_told_in_words(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match=r"holds no events.*Record at least one step"):
+    with pytest.raises(ExportError, match=r"contains no events.*Record at least one step"):
         write_models_layout(run, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
