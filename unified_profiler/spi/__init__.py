@@ -1,7 +1,7 @@
-"""What a backend is, and the kit that every backend is built with.
+"""The interface of a backend, and the building blocks that all backends share.
 
-A backend sees this package, `model` and `errors`, nothing else. `protocols` has what it must be; the other modules are
-the kit: reversible patches, call sites, canonical operators.
+A backend imports only this package, `model` and `errors`. `protocols` defines the interface; the other modules are the
+building blocks: reversible patches, call sites, recorder states, canonical operators.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ from unified_profiler.spi.patching import (
     Report,
     SharedPatch,
     Undo,
-    in_turn,
     replace,
-    report_made,
+    report_instances,
+    undo_all,
     wrap_method,
 )
 from unified_profiler_mindspore.record.optimizer_search import OPTIMIZER_MODULES, has_optimizer, works_with_optimizer
@@ -80,7 +80,7 @@ def _after_training_step(module: ModuleType, report: Report) -> Undo:
         _work.end()
         return leave(self, *error)
 
-    return in_turn(
+    return undo_all(
         replace(owner, "__enter__", __enter__),
         replace(owner, "__exit__", __exit__),
         _after_callbacks(owner, "on_train_step_end", report),
@@ -120,7 +120,7 @@ def _wrap_cells(module: ModuleType, listeners: Listeners) -> Undo:
             _send(listeners, OPTIMIZER, id(cell))
         _send(listeners, FORWARD if cell.training else EVALUATION, id(cell))
 
-    return in_turn(*(_wrap_call(owner, ended) for owner in (module.Cell, module.GraphCell)))
+    return undo_all(*(_wrap_call(owner, ended) for owner in (module.Cell, module.GraphCell)))
 
 
 def _wrap_call(owner: Any, ended: Callable[[Any], None]) -> Undo:
@@ -194,7 +194,7 @@ def _wrap_bytecode_jit(module: ModuleType, listeners: Listeners) -> Undo:
             _graph_ended(listeners, id(self.fn), outermost=not _work.depth, updates=works_with_optimizer(self.fn))
         return left
 
-    return in_turn(replace(owner, "__enter__", __enter__), replace(owner, "__exit__", __exit__))
+    return undo_all(replace(owner, "__enter__", __enter__), replace(owner, "__exit__", __exit__))
 
 
 def _wrap_trace_jit(module: ModuleType, listeners: Listeners) -> Undo:
@@ -228,7 +228,7 @@ def _wrap_trace_jit(module: ModuleType, listeners: Listeners) -> Undo:
         _graph_ended(listeners, hash(name), outermost=not _work.depth, updates=name in with_optimizer)
         return result
 
-    return in_turn(
+    return undo_all(
         replace(module, "_jit_trace_begin", _jit_trace_begin),
         replace(module, "_jit_trace_end", _jit_trace_end),
     )
@@ -253,7 +253,7 @@ def _graph_ended(listeners: Listeners, source: int, *, outermost: bool, updates:
 
 
 def _optimizer_made(module: ModuleType, report: Report) -> Undo:
-    return report_made(module.Optimizer, report)
+    return report_instances(module.Optimizer, report)
 
 
 def _profiler_wanted(module: ModuleType, report: Report) -> Undo:

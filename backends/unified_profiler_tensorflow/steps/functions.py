@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from unified_profiler.spi.call_sites import call_site
-from unified_profiler.spi.patching import Inside, Report, SharedPatch, Undo, in_turn, outermost, replace
+from unified_profiler.spi.patching import Inside, Report, SharedPatch, Undo, outermost, replace, undo_all
 from unified_profiler_tensorflow.steps.keras import is_eager, is_traced, made_by_keras, torch_compiles, within_fit
 from unified_profiler_tensorflow.steps.training import Trains
 
@@ -55,7 +55,7 @@ def _wrap_functions(module: ModuleType, listeners: Mapping[Trains, Report]) -> U
     """Wrap the calls of functions, polymorphic and concrete."""
     concrete = import_module(f"{module.__package__}.concrete_function").ConcreteFunction
     owners = (module.Function, concrete)
-    return in_turn(*(replace(owner, "__call__", _wrap_function(owner, listeners)) for owner in owners))
+    return undo_all(*(replace(owner, "__call__", _wrap_function(owner, listeners)) for owner in owners))
 
 
 FUNCTIONS = SharedPatch(_wrap_functions)
@@ -111,7 +111,7 @@ def optimizer_made(module: ModuleType, report: Report) -> Undo:
         if not made_by_keras(sys._getframe(1)):
             report(id(self))
 
-    return in_turn(
+    return undo_all(
         replace(owner, "__init__", __init__),
         replace(owner, method, _marking(vars(owner)[method], Trains.BY_OPTIMIZER)),
     )

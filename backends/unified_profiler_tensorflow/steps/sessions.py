@@ -8,14 +8,14 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from unified_profiler.spi.patching import Report, SharedPatch, Undo, in_turn, replace
+from unified_profiler.spi.patching import Report, SharedPatch, Undo, replace, undo_all
 from unified_profiler_tensorflow.steps.training import Trains
 
 
 def _wrap_runs(module: ModuleType, listeners: Mapping[Trains, Report]) -> Undo:
     """Wrap the runs of both classes of sessions."""
     run = _wrap_run(module.BaseSession, WeakKeyDictionary(), listeners)
-    return in_turn(*(replace(owner, "run", run) for owner in (module.Session, module.InteractiveSession)))
+    return undo_all(*(replace(owner, "run", run) for owner in (module.Session, module.InteractiveSession)))
 
 
 RUNS = SharedPatch(_wrap_runs)

@@ -16,7 +16,7 @@ from typing import Any
 
 from unified_profiler.spi import HookRole, StepHook
 from unified_profiler.spi.call_sites import call_site
-from unified_profiler.spi.patching import Inside, Report, SharedPatch, Undo, replace, report_made
+from unified_profiler.spi.patching import Inside, Report, SharedPatch, Undo, replace, report_instances
 
 _fetch = Inside()
 """Set while a DataLoader makes a batch on this thread: modules called there transform data, they make no steps."""
@@ -87,7 +87,7 @@ def _is_outermost(frame: FrameType | None, filename: str | None) -> bool:
 
 
 def _optimizer_made(module: ModuleType, report: Report) -> Undo:
-    return report_made(module.Optimizer, report)
+    return report_instances(module.Optimizer, report)
 
 
 def _profiler_wanted(module: ModuleType, report: Report) -> Undo:
