@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from unified_profiler.errors import UnsupportedCapabilityError
-from unified_profiler.recording.faults import FaultLog, Outcome
+from unified_profiler.recording.faults import FaultLog, GuardOutcome
 from unified_profiler.spi import Backend, NativeCapture, Recorder, RecordOptions
 
 
@@ -95,7 +95,7 @@ class Cycle:
         with self._guard(backend, "discard"):
             recorder.discard()
 
-    def _guard(self, backend: Backend, action: str) -> AbstractContextManager[Outcome]:
+    def _guard(self, backend: Backend, action: str) -> AbstractContextManager[GuardOutcome]:
         return self._faults.guard(backend.name, action, cycle=self.number, step=self.step)
 
 

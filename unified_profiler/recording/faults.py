@@ -18,7 +18,7 @@ logger = logging.getLogger("unified_profiler")
 
 
 @dataclass
-class Outcome:
+class GuardOutcome:
     """Whether a guarded block failed."""
 
     failed: bool = False
@@ -44,13 +44,13 @@ class FaultLog:
     @contextmanager
     def guard(
         self, source: str, action: str, *, cycle: int | None = None, step: int | None = None
-    ) -> Iterator[Outcome]:
+    ) -> Iterator[GuardOutcome]:
         """Run a block whose exceptions become failures; `outcome.failed` is set if there was one.
 
         KeyboardInterrupt and SystemExit pass through, even where code in the block replaced them by another exception,
         as `shutil.rmtree` does when it closes a file twice.
         """
-        outcome, handled = Outcome(), sys.exc_info()[1]
+        outcome, handled = GuardOutcome(), sys.exc_info()[1]
         try:
             yield outcome
         except Exception as error:  # noqa: BLE001  errors of native profilers and handlers end here

@@ -48,9 +48,7 @@ SYSTEM_CPU = Counter(
     shortest_ns=5 * _TICK_NS,
     at_most=100,
 )
-CORE_CPU = replace(
-    SYSTEM_CPU, name="core CPU %", meaning="use of one core by all processes", devices="`cpu:0`, `cpu:1`..."
-)
+CORE_CPU = replace(SYSTEM_CPU, name="core CPU %", meaning="use of one core", devices="`cpu:0`, `cpu:1`...")
 SYSTEM_STEAL = replace(
     SYSTEM_CPU,
     name="system CPU steal %",
@@ -74,18 +72,12 @@ PROCESS_DISK_READ = Counter(
 PROCESS_DISK_WRITE = Counter(
     name="process disk write bytes/s", meaning="bytes that this process caused to be written to disks", factor=1
 )
-SYSTEM_DISK_READ = Counter(
-    name="system disk read bytes/s", meaning="bytes that all processes read from disks", factor=1
-)
+SYSTEM_DISK_READ = Counter(name="system disk read bytes/s", meaning="bytes that all processes read from disk", factor=1)
 SYSTEM_DISK_WRITE = Counter(
     name="system disk write bytes/s", meaning="bytes that all processes caused to be written to disks", factor=1
 )
-NETWORK_RECEIVE = Counter(
-    name="system network receive bytes/s", meaning="bytes received by all interfaces except loopback", factor=1
-)
-NETWORK_SEND = Counter(
-    name="system network send bytes/s", meaning="bytes sent by all interfaces except loopback", factor=1
-)
+NETWORK_RECEIVE = Counter(name="system network receive bytes/s", meaning="bytes received, without loopback", factor=1)
+NETWORK_SEND = Counter(name="system network send bytes/s", meaning="bytes sent, without loopback", factor=1)
 GPU_UTILIZATION = Counter(
     name="GPU utilization %",
     meaning="share of time in which a kernel of any process ran on the GPU, as reported by NVML",
