@@ -55,9 +55,9 @@ class Children:
             return
         names = ", ".join(f"{count} of {name}" for name, count in list(self._names.items())[:_MAX_NAMES])
         yield (
-            f"Child processes{names and f' ({names})'} used {children:.1f} s of CPU time, this process {own:.1f} s. Their "
-            "work is not recorded: use Profiler in the function that they run, or start the ranks with a launcher such "
-            "as torchrun."
+            f"Child processes{names and f' ({names})'} used {children:.1f} s of CPU time, this process {own:.1f} s. "
+            "Their work is not recorded: use Profiler in the function that they run, or start the ranks with a "
+            "launcher such as torchrun."
         )
 
     def _process_starts(self, invoke: Invoke, process: Any, _args: tuple[Any, ...]) -> Any:

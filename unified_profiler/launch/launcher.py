@@ -38,7 +38,7 @@ from unified_profiler.spi import Backend, HookRole, StepHook
 DEFAULT_SCHEDULE = Schedule(wait=1, warmup=1, active=3, repeat=1)
 """One short window near the beginning. The first steps show which object ends a step, so they are not recorded."""
 RANK_STEPS = 20
-"""Number of steps to record if a launcher started several ranks; so many are needed to identify a slow rank."""
+"""Number of steps to record if a launcher started several ranks: fewer do not identify a slow rank."""
 DEFAULT_OUTPUT = Path("profile")
 OPENING_SECONDS = 10.0
 MAX_EVENTS = 1_000_000
@@ -232,9 +232,9 @@ class _Launch:
         detector = self._finder.detector
         if detector.held_back and detector.chosen is not None:
             yield (
-                f"{detector.held_back} iterations were seen by {detector.chosen.label}, but did not count as steps, since "
-                "a more reliable signal was expected: that of an optimizer, if one was created. Give --step-signal "
-                f"{detector.chosen.name} to count them."
+                f"{detector.held_back} iterations were seen by {detector.chosen.label}, but are not counted as steps, "
+                "since a more reliable signal was expected: that of an optimizer, if one was created. Give "
+                f"--step-signal {detector.chosen.name} to count them."
             )
         if self._finder.unhooked:
             yield (

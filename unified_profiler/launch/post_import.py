@@ -1,6 +1,6 @@
 """Runs callbacks right after the import of a module, without importing it or changing its import.
 
-A finder at the head of `sys.meta_path` gives watched modules a loader that restores the real one before the module runs.
+A finder at the head of `sys.meta_path` gives watched modules a loader that puts the real one back before they run.
 """
 
 from __future__ import annotations

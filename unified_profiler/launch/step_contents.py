@@ -93,4 +93,4 @@ def _compare_signals(steps: dict[int, dict[str, Any]]) -> Iterator[str]:
         others = [f"step {number} {count}" for number, count in sorted(counts.items()) if count != usual]
         others[_MAX_STEPS:] = ["..."] if len(others) > _MAX_STEPS else []
         if others:
-            yield f"Recorded steps contain different numbers of {name} signals: {', '.join(others)}, the others {usual}."
+            yield f"Recorded steps have different numbers of {name} signals: {', '.join(others)}, the others {usual}."

@@ -73,7 +73,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return True
 
     monkeypatch.setattr(webbrowser, "open", browse)
-    monkeypatch.setattr(view, "_wait_for_a_signal", lambda: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(view, "_wait_for_signal", lambda: os.kill(os.getpid(), signal.SIGINT))
     return addresses
 
 
