@@ -79,12 +79,9 @@ def _json_value(value: Any) -> Any:
 
 def _print_csv(result: Result) -> None:
     writer = csv.writer(sys.stdout)
+    plain = (int, float, Decimal, type(None))
     for row in (result.columns, *result.rows):
-        writer.writerow([value if value is None or _is_number(value) else _csv_text(str(value)) for value in row])
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, Decimal))
+        writer.writerow([value if isinstance(value, plain) else _csv_text(str(value)) for value in row])
 
 
 def _csv_text(text: str) -> str:

@@ -127,11 +127,13 @@ def run(
 ) -> None:
     """Run an unmodified script under the profiler, and print a table of its operators.
 
-    The script runs as `__main__` with its own arguments and exit code. Its steps are detected, and a few near the
-    beginning are recorded.
+    The script runs as `__main__` with its own arguments and exit code.
 
-    The run is written and the table printed even if the script raises, exits, or is ended by Ctrl-C or SIGTERM. After
-    os._exit and kill -9 only the windows finished before are available.
+    Its steps are detected, and a few near the beginning are recorded.
+
+    The run is written and the table printed even if the script raises, exits, or is ended by Ctrl-C or SIGTERM.
+
+    After os._exit and kill -9 only the windows finished before are available.
 
     [bold]Examples[/bold]
 

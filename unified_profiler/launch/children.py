@@ -6,7 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -34,19 +34,16 @@ class Children:
     @contextmanager
     def watched(self, imports: ImportWatch) -> Iterator[None]:
         """Count the processes started in the block."""
-        undo: list[Any] = []
-        imports.when_imported(
-            "multiprocessing.process",
-            lambda module: undo.append(wrap_method(module.BaseProcess, "start", self._process_starts)),
-        )
-        imports.when_imported(
-            "subprocess", lambda module: undo.append(wrap_method(module.Popen, "__init__", self._program_starts))
-        )
-        try:
+        with ExitStack() as patches:
+            imports.when_imported(
+                "multiprocessing.process",
+                lambda module: patches.callback(wrap_method(module.BaseProcess, "start", self._process_starts)),
+            )
+            imports.when_imported(
+                "subprocess",
+                lambda module: patches.callback(wrap_method(module.Popen, "__init__", self._program_starts)),
+            )
             yield
-        finally:
-            while undo:
-                undo.pop()()
 
     def hints(self) -> Iterator[str]:
         """Return a hint if a lot of work ran in child processes."""

@@ -25,15 +25,9 @@ from unified_profiler.schedule import Phase
 
 OpeningMaker = Callable[[Path], Profiler]
 
-LEAN: Mapping[str, bool] = {
-    "record_shapes": False,
-    "profile_memory": False,
-    "with_stack": False,
-    "with_flops": False,
-    "with_modules": False,
-    "api": False,
-    "keep_native": False,
-}
+LEAN: Mapping[str, bool] = dict.fromkeys(
+    ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "api", "keep_native"), False
+)
 """Options of the opening window, which must be cheap, since it is usually discarded."""
 _TICK_SECONDS = 0.5
 _MAX_IMPORT_SECONDS = 120.0

@@ -18,7 +18,7 @@ from unified_profiler.spi import is_imported
 
 logger = logging.getLogger("unified_profiler")
 
-Callback = Callable[[ModuleType], None]
+Callback = Callable[[ModuleType], object]
 
 
 @final

@@ -109,7 +109,10 @@ class Windows:
                 return False
             replacement = self._opening.trace
             if replacement is not None:
-                self._profiler.add_trace(_with_hint(replacement, " ".join(self._reasons())))
+                hints = (*replacement.info.hints, " ".join(self._reasons()))
+                self._profiler.add_trace(
+                    Trace(replacement.events, replacement.info.model_copy(update={"hints": hints}))
+                )
             elif self._profiler.current_step and not self._why_ended:
                 self._profiler.add_hints([f"{self._ended_early()}. {self._advice()}"])
             return replacement is not None
@@ -161,7 +164,3 @@ class Windows:
             f"{self._held_back} of them passed before it was clear what ends a step: give --step-signal {signal.name} "
             "to begin the schedule with the first one."
         )
-
-
-def _with_hint(trace: Trace, hint: str) -> Trace:
-    return Trace(trace.events, trace.info.model_copy(update={"hints": (*trace.info.hints, hint)}))

@@ -34,19 +34,15 @@ class Destination(Protocol):
 
     def workdir(self, cycle: int) -> Path:
         """Return an empty directory for the native files of a cycle."""
-        ...
 
     def deliver(self, cycle: Cycle, window: Window, *, complete: bool, steps: StepLog) -> None:
         """Receive a finished cycle."""
-        ...
 
     def forget(self) -> None:
         """Remove all cycles delivered so far."""
-        ...
 
     def hint(self, text: str) -> None:
         """Keep advice on how to get a better result."""
-        ...
 
 
 class Execution:

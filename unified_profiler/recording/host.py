@@ -19,16 +19,12 @@ def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str | None:
     """
     try:
         with cpuinfo.open(encoding="utf-8", errors="replace") as lines:
-            first = dict(_field(line) for line in takewhile(str.strip, lines))  # the first processor
+            fields = [line.partition(":") for line in takewhile(str.strip, lines)]  # of the first processor
     except OSError:
         return None
+    first = {name.strip(): value.strip() for name, _, value in fields}
     parts = [f"{name} {first[name]}" for name in ("CPU implementer", "CPU part") if name in first]
     return first.get("model name") or first.get("cpu model") or first.get("cpu") or ", ".join(parts) or None
-
-
-def _field(line: str) -> tuple[str, str]:
-    name, _, value = line.partition(":")
-    return name.strip(), value.strip()
 
 
 def command_line() -> tuple[str, ...]:

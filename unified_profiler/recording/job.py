@@ -73,9 +73,8 @@ def _job_id(environ: Mapping[str, str]) -> str:
     elif environ.get("WORLD_SIZE") and environ.get("WORLD_SIZE") == environ.get("LOCAL_WORLD_SIZE"):
         parts.append(_launcher_id())
     else:
-        parts += [environ.get("OMPI_MCA_ess_base_jobid", ""), environ.get("PMI_JOBID", "")]
-        parts += [environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", "")]
-        parts += [environ.get("MS_SCHED_HOST", ""), environ.get("MS_SCHED_PORT", "")]
+        names = ("OMPI_MCA_ess_base_jobid", "PMI_JOBID", "MASTER_ADDR", "MASTER_PORT", "MS_SCHED_HOST", "MS_SCHED_PORT")
+        parts += [environ.get(name, "") for name in names]
     restart = environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     if restart != "0":
         parts.append(f"restart{restart}")

@@ -67,15 +67,12 @@ class Recorder(Protocol):
 
     def arm(self) -> None:
         """Prepare the native profiler; events before `start` are dropped."""
-        ...
 
     def start(self) -> None:
         """Start recording."""
-        ...
 
     def mark_step(self, step: int) -> None:
         """Notify the native profiler, if it uses this, that the given step begins."""
-        ...
 
     def synchronize(self) -> None:
         """Wait for queued work, where nothing else shows which step the work belongs to.
@@ -84,15 +81,12 @@ class Recorder(Protocol):
         is an error of the program's own work, which the framework raises at the first wait: it is passed on to the
         program.
         """
-        ...
 
     def stop(self) -> NativeCapture:
         """Stop recording and leave the native files in the work directory."""
-        ...
 
     def discard(self) -> None:
         """Release everything, in any state and any number of times, without raising."""
-        ...
 
 
 class Normalizer(Protocol):
@@ -100,7 +94,6 @@ class Normalizer(Protocol):
 
     def recognizes(self, path: Path) -> bool:
         """Return whether this file or directory looks like a native capture of this backend. Cheap, never raises."""
-        ...
 
     def normalize(self, capture: NativeCapture) -> EventTable:
         """Return all events of the capture in the schema, nested or not.
@@ -111,7 +104,6 @@ class Normalizer(Protocol):
         Raises:
             TraceFormatError: The files are damaged, empty or in another format.
         """
-        ...
 
 
 class HookRole(Enum):
@@ -155,24 +147,19 @@ class CallTracer(Protocol):
     @property
     def inside(self) -> bool:
         """Whether calls made by the framework itself are recorded, too."""
-        ...
 
     @property
     def wants_calls(self) -> bool:
         """Whether calls are recorded; if not, only modules are."""
-        ...
 
     def function(self, function: FunctionType, name: str) -> None:
         """Trace a function or method written in Python, under all names that it was imported to."""
-        ...
 
     def method(self, function: FunctionType, name_of: Callable[[Any], str]) -> None:
         """Trace a method written in Python whose calls are named after their object."""
-        ...
 
     def attribute(self, owner: type, attribute: str, name: str) -> None:
         """Trace a method that is not written in Python: it is replaced in its class while tracing."""
-        ...
 
     def timed(self, function: Callable[..., Any], name: str) -> Callable[[tuple[Any, ...], Any], Any]:
         """Return a function that makes and records a call, given the arguments and the keywords or None.
@@ -180,7 +167,6 @@ class CallTracer(Protocol):
         For frameworks with their own call hooks. The hook itself must call it, so that the second frame above it is the
         caller's.
         """
-        ...
 
 
 class ModuleTracer(Protocol):
@@ -188,15 +174,12 @@ class ModuleTracer(Protocol):
 
     def module_call(self, function: FunctionType) -> None:
         """Trace the method by which modules are called; its first argument is the module."""
-        ...
 
     def module_begins(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Begin the call of a module."""
-        ...
 
     def module_ends(self, module: Any) -> None:
         """End the call of a module; does nothing if its beginning was not seen."""
-        ...
 
 
 class ApiTracer(CallTracer, ModuleTracer, Protocol):
@@ -204,7 +187,6 @@ class ApiTracer(CallTracer, ModuleTracer, Protocol):
 
     def undo_at_end(self, undo: Callable[[], None]) -> None:
         """Call a function when tracing ends, the last one first."""
-        ...
 
 
 class ApiDescriptions(Protocol):
@@ -212,15 +194,12 @@ class ApiDescriptions(Protocol):
 
     def value_texts(self) -> Mapping[type, Callable[[Any], str]]:
         """Return functions that describe a value of the framework, by class: `Tensor[4,16] float32 cpu`."""
-        ...
 
     def module_name(self, module: Any) -> str | None:
         """Return the API name of a module's class; None for a user-defined class, whose calls are traced themselves."""
-        ...
 
     def submodules(self, module: Any) -> Iterable[tuple[str, Any]]:
         """Return all modules below a module with their paths in it, such as `encoder.layers.0`."""
-        ...
 
 
 class ApiSurface(ApiDescriptions, Protocol):
@@ -229,24 +208,19 @@ class ApiSurface(ApiDescriptions, Protocol):
     @property
     def packages(self) -> frozenset[str]:
         """The packages of the framework: calls made by their code are not made by user code."""
-        ...
 
     @property
     def machinery(self) -> Mapping[str, int]:
         """Modules whose frames are between a caller and the called function, with the number of frames to skip."""
-        ...
 
     def names(self) -> Iterable[str]:
         """Return the names of all functions that can be traced, to check patterns against."""
-        ...
 
     def install(self, tracer: ApiTracer) -> None:
         """Trace all functions that can be traced."""
-        ...
 
     def synchronize(self) -> None:
         """Wait until all queued work is done."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,30 +267,24 @@ class Backend(Protocol):
     @property
     def name(self) -> str:
         """The name by which users select it, and which events, traces and manifests contain."""
-        ...
 
     @property
     def module(self) -> str:
         """The framework's top-level module, looked up in `sys.modules` (see `is_imported`); need not equal the name."""
-        ...
 
     @property
     def capabilities(self) -> frozenset[Capability]:
         """The optional parts of a recording that it supports."""
-        ...
 
     def recorder(self, options: RecordOptions, workdir: Path) -> Recorder:
         """Create the recorder of one cycle; it writes only below `workdir`, which exists and is empty."""
-        ...
 
     def normalizer(self) -> Normalizer:
         """Create the normalizer of this backend's captures."""
-        ...
 
     @property
     def abilities(self) -> Abilities:
         """Optional features besides recording and reading."""
-        ...
 
 
 def is_imported(module: str) -> bool:

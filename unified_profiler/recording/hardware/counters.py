@@ -85,22 +85,5 @@ GPU_UTILIZATION = Counter(
 )
 GPU_MEMORY = replace(GPU_UTILIZATION, name="GPU memory used bytes", meaning="memory of the GPU in use by all processes")
 
-COUNTERS: tuple[Counter, ...] = (
-    PROCESS_CPU,
-    PROCESS_CPU_WAIT,
-    SYSTEM_CPU,
-    CORE_CPU,
-    SYSTEM_STEAL,
-    PROCESS_MEMORY,
-    SYSTEM_MEMORY_USED,
-    SYSTEM_MEMORY_AVAILABLE,
-    FRAMEWORK_MEMORY,
-    PROCESS_DISK_READ,
-    PROCESS_DISK_WRITE,
-    SYSTEM_DISK_READ,
-    SYSTEM_DISK_WRITE,
-    NETWORK_RECEIVE,
-    NETWORK_SEND,
-    GPU_UTILIZATION,
-    GPU_MEMORY,
-)
+COUNTERS = tuple(value for value in list(globals().values()) if isinstance(value, Counter))
+"""All counters above, in order."""

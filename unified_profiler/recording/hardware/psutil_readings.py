@@ -29,7 +29,7 @@ class PsutilReader:
     def cores(self) -> Iterator[Reading]:
         """Read the time of all cores."""
         cores = psutil.cpu_times(percpu=True)
-        busy = [_busy_seconds(core) for core in cores]
+        busy = [float(sum(core) - sum(getattr(core, kind, 0.0) for kind in _NOT_BUSY)) for core in cores]
         for number, seconds in enumerate(busy):
             yield Reading(counters.CORE_CPU, seconds, f"cpu:{number}")
         yield Reading(counters.SYSTEM_CPU, sum(busy) / len(busy))
@@ -76,7 +76,3 @@ def psutil_sources() -> list[Source]:
         Source("the disk traffic of the machine", reader.disk, SELDOM),
         Source("the network traffic of the machine", reader.network, SELDOM),
     ]
-
-
-def _busy_seconds(core: Any) -> float:
-    return float(sum(core) - sum(getattr(core, kind, 0.0) for kind in _NOT_BUSY))
