@@ -14,7 +14,7 @@ from unified_profiler.spi import Backend, NativeCapture, Recorder, RecordOptions
 
 
 class Cycle:
-    """The recorders from ARM to STOP or DISCARD. A recorder that fails is discarded and the others go on.
+    """The recorders from ARM to STOP or DISCARD. A recorder that fails is discarded and the others continue.
 
     Attributes:
         number: The number of the cycle in the run.

@@ -70,7 +70,7 @@ class FaultLog:
         if (source, action, text) in self._logged or self._strict or len(self._logged) >= _MAX_FAILURES:
             return
         self._logged.add((source, action, text))
-        logger.error("%s failed to %s (the program goes on, see Profiler.failures): %s", source, action, text)
+        logger.error("%s failed to %s (the program continues, see Profiler.failures): %s", source, action, text)
 
     def add_to_last(self, *, kept: Path) -> None:
         """Add the path of the native files to the last failure."""
