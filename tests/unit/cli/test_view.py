@@ -94,7 +94,7 @@ def test_where_no_browser_can_be_opened_it_says_what_to_do(
     invoke: Invoke, run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webbrowser, "open", lambda address: False)
-    assert "Open the address in one" in invoke("view", run_dir).stdout
+    assert "Open the address in a browser" in invoke("view", run_dir).stdout
 
 
 @pytest.mark.usefixtures("opened")

@@ -154,7 +154,7 @@ def test_a_profiler_that_cannot_start_is_logged_once_and_the_trainer_goes_on(
     (tmp_path / "profile").write_text("a file in the way")
     follow(one, 3)
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
-    assert "the training goes on" in caplog.text
+    assert "the training continues" in caplog.text
 
 
 def test_a_profiler_that_is_stopped_during_the_training_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -164,7 +164,7 @@ def test_a_profiler_that_is_stopped_during_the_training_is_left_alone(caplog: py
     one.step("fit")
     one.step("fit")
     one.end("fit")
-    assert caplog.text.count("the training goes on") == 1
+    assert caplog.text.count("the training continues") == 1
     follow(one, 2)
     assert names(one.profiler, "step")[-2:] == ["step 0", "step 1"]
 
