@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -17,6 +18,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # else threads spin while another
 # How long an example takes says nothing on a machine that does other things as well.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+# A shell starts background jobs with SIGINT ignored, which programs under test would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TICK_NS = 1000
 

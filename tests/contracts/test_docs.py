@@ -95,7 +95,8 @@ def test_the_error_page_names_every_error() -> None:
 def variables_in_code() -> set[str]:
     """Return what looks like the name of a variable in the modules that look into the environment."""
     modules = [path for room in ("unified_profiler", "backends") for path in (ROOT / room).rglob("*.py")]
-    trees = [ast.parse(text) for text in (path.read_text(encoding="utf-8") for path in modules) if re.search(r"\benviron\b", text)]
+    sources = [path.read_text(encoding="utf-8") for path in modules]
+    trees = [ast.parse(text) for text in sources if re.search(r"\benviron\b", text)]
     texts = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     return {text for text in texts if isinstance(text, str) and VARIABLE.fullmatch(text)}
 

@@ -18,7 +18,7 @@ from unified_profiler.model.records import Failure, Manifest, TraceInfo
 from unified_profiler.model.run import STEPS, Run
 from unified_profiler.model.steps import StepFile
 from unified_profiler.model.trace import Trace
-from unified_profiler.recording.regions import Span
+from unified_profiler.recording.regions import NamedSpan
 from unified_profiler.recording.steps import StepLog
 from unified_profiler.recording.window import Step, Window
 from unified_profiler.schedule import Phase
@@ -149,7 +149,7 @@ def _write_pending(rank: Path, *, cycle: int) -> None:
             Step(number=2 * cycle, start_ns=start, end_ns=start + _STEP),
             Step(number=2 * cycle + 1, start_ns=start + _STEP, end_ns=start + 2 * _STEP, finished=False),
         ),
-        regions=(Span("forward", start + 5, start + 900, 7, "MainThread", '{"a": 1}'),),
+        regions=(NamedSpan("forward", start + 5, start + 900, 7, "MainThread", '{"a": 1}'),),
         calls=events.slice(0, 3),
         counters=events.slice(3),
         traced={"torch": "2.13"},

@@ -1,3 +1,3 @@
-"""The command line: one module per command. Nothing here computes; printing is all it does."""
+"""The command line, one module per command. It parses arguments and prints results that other packages compute."""
 
 from __future__ import annotations

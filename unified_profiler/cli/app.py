@@ -1,4 +1,4 @@
-"""The command `unified-profiler`: puts the commands together and prints our errors as messages.
+"""Assembles the command `unified-profiler` and prints our errors as messages.
 
 Commands import what they need when they run, so that `--help` is quick.
 """
@@ -26,13 +26,13 @@ from unified_profiler.cli.view import view
 from unified_profiler.errors import UnifiedProfilerError
 
 BAD_INPUT = 2
-"""Exit code for what the user can put right, where a command has no other `bad_input`."""
-# click's, or that of the copy of click which newer versions of typer bring
+"""Exit code for errors that the user can fix, unless a command has its own `bad_input`."""
+# the class of click, or of the copy of click in newer versions of typer
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 class _Commands(TyperGroup):
-    """Takes a script for `run` of that script, and turns the errors of this package into one message on stderr."""
+    """Treats a script as `run` of that script, and prints errors of this package as one message on stderr."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands and args[0].endswith(".py"):
@@ -53,7 +53,6 @@ class _Commands(TyperGroup):
             raise
 
     def _bad_input(self, ctx: Any) -> int:
-        """Return the exit code of a command that was used wrongly."""
         code: int = getattr(self.commands.get(ctx.invoked_subcommand or ""), "bad_input", BAD_INPUT)
         return code
 
@@ -82,9 +81,9 @@ def _options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """One profiler for every deep-learning framework in the process.
+    """Profile all deep-learning frameworks of a process with one profiler.
 
-    Each framework is recorded by its own native profiler; everything comes out as one table of events.
+    Each framework is recorded by its own native profiler. The result is one table of events for all of them.
 
     [bold]Examples[/bold]
 

@@ -1,4 +1,4 @@
-"""`unified-profiler diff`: two runs, set side by side."""
+"""`unified-profiler diff`: compares two runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from unified_profiler.cli.language import Language, LanguageOption
 from unified_profiler.cli.op_map import OpMapOption, mapped
-from unified_profiler.cli.output import show_table, write_or_print
+from unified_profiler.cli.output import OutputOption, show_table, write_or_print
 from unified_profiler.cli.traces import CycleOption, RankOption, read_selected, working
 from unified_profiler.errors import ConfigurationError
 
@@ -22,7 +22,7 @@ MOST_ROWS = 60
 
 
 class DiffFormat(str, Enum):
-    """What a diff is written as."""
+    """Output format of a comparison."""
 
     TABLE = "table"
     MARKDOWN = "md"
@@ -31,33 +31,33 @@ class DiffFormat(str, Enum):
 
 
 def diff(
-    baseline: Annotated[Path, typer.Argument(help="A run directory, a directory of runs, a file, a native trace.")],
-    candidate: Annotated[Path, typer.Argument(help="What it is compared with.")],
+    baseline: Annotated[Path, typer.Argument(help="A run directory, a directory of runs, or a file with a trace.")],
+    candidate: Annotated[Path, typer.Argument(help="The run to compare with it.")],
     *,
     by: Annotated[
         str | None,
         typer.Option(
-            help="What makes a row: origin, op, name, region, module or api.",
+            help="Group rows by origin, op, name, region, module or api.",
             show_default="origin across frameworks, else name",
         ),
     ] = None,
-    threshold: Annotated[str, typer.Option(help="The smallest difference that matters.")] = "5%",
+    threshold: Annotated[str, typer.Option(help="Smallest difference that is marked.")] = "5%",
     form: Annotated[
         DiffFormat | None,
-        typer.Option("--format", help="How it is written.", show_default="by the suffix of -o, else table"),
+        typer.Option("--format", help="Output format.", show_default="by the suffix of -o, else table"),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; else it is printed.")] = None,
+    out: OutputOption = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    row_limit: Annotated[int, typer.Option(min=0, help="Most rows of a printed table; 0 for all.")] = MOST_ROWS,
+    row_limit: Annotated[int, typer.Option(min=0, help="Maximum number of printed rows; 0 for all.")] = MOST_ROWS,
     op_map: OpMapOption = None,
     rank: RankOption = None,
     cycle: CycleOption = None,
     language: LanguageOption = None,
 ) -> None:
-    """Compare two runs: of one framework, or the same model in two.
+    """Compare two runs of one framework, or runs of the same model in two frameworks.
 
     Runs of different frameworks are compared by the operator or layer that caused the work, runs of one framework by
-    the names of their operators. What has no counterpart is listed as well.
+    operator name. Rows without a counterpart are listed as well.
 
     [bold]Examples[/bold]
 
@@ -74,12 +74,12 @@ def diff(
     chosen = _format(form, out, open_it=open_it)
     with working("Reading and comparing"):
         sides = [mapped(read_selected(path, rank=rank, cycle=cycle), op_map) for path in (baseline, candidate)]
-        found = _named(compare(*sides, by=by, threshold=threshold), baseline, candidate)
-    spoken = (language or Language.ENGLISH).value
+        comparison = _named(compare(*sides, by=by, threshold=threshold), baseline, candidate)
+    language_code = (language or Language.ENGLISH).value
     if chosen is DiffFormat.TABLE and out is None:
-        _print(found, row_limit or None, spoken)
+        _print(comparison, row_limit or None, language_code)
         return
-    write_or_print(_text(found, chosen, spoken), out)
+    write_or_print(_text(comparison, chosen, language_code), out)
     if open_it and out is not None:
         webbrowser.open(out.absolute().as_uri())
 
@@ -88,36 +88,36 @@ def _format(form: DiffFormat | None, out: Path | None, *, open_it: bool) -> Diff
     suffix = "" if out is None else out.suffix.lower().removeprefix(".")
     chosen = form or next((each for each in DiffFormat if each.value == suffix), DiffFormat.TABLE)
     if open_it and (chosen is not DiffFormat.HTML or out is None):
-        msg = "--open shows a page that was written: give -o with a name that ends in .html as well."
+        msg = "--open needs a page to show: give -o with a file name that ends in .html as well."
         raise ConfigurationError(msg)
     return chosen
 
 
-def _named(found: Diff, baseline: Path, candidate: Path) -> Diff:
-    """Call the sides as they were called on the command line."""
-    names = {"baseline": baseline, "candidate": candidate}
-    return found.model_copy(
-        update={side: getattr(found, side).model_copy(update={"name": str(path)}) for side, path in names.items()}
+def _named(comparison: Diff, baseline: Path, candidate: Path) -> Diff:
+    """Name the sides as on the command line."""
+    paths = {"baseline": baseline, "candidate": candidate}
+    return comparison.model_copy(
+        update={side: getattr(comparison, side).model_copy(update={"name": str(path)}) for side, path in paths.items()}
     )
 
 
-def _text(found: Diff, form: DiffFormat, language: str) -> str:
+def _text(comparison: Diff, form: DiffFormat, language: str) -> str:
     from unified_profiler.comparison.markdown import markdown
     from unified_profiler.comparison.page import page
     from unified_profiler.comparison.text import as_text
 
     if form is DiffFormat.JSON:
-        return found.model_dump_json(indent=2) + "\n"
+        return comparison.model_dump_json(indent=2) + "\n"
     if form is DiffFormat.HTML:
-        return page(found, language=language)
+        return page(comparison, language=language)
     if form is DiffFormat.MARKDOWN:
-        return markdown(found, language=language)
-    return as_text(found, language=language) + "\n"
+        return markdown(comparison, language=language)
+    return as_text(comparison, language=language) + "\n"
 
 
-def _print(found: Diff, most_rows: int | None, language: str) -> None:
+def _print(comparison: Diff, most_rows: int | None, language: str) -> None:
     from unified_profiler.comparison.text import introduction, remarks, table_of
 
-    for line in (*introduction(found, language=language), "", *remarks(found, language=language)):
+    for line in (*introduction(comparison, language=language), "", *remarks(comparison, language=language)):
         typer.echo(line)
-    show_table(table_of(found, language=language), most_rows=most_rows)
+    show_table(table_of(comparison, language=language), most_rows=most_rows)

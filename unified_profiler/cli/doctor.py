@@ -1,7 +1,7 @@
-"""`unified-profiler doctor`: what can be recorded here, and what is missing.
+"""`unified-profiler doctor`: reports what can be recorded in this environment, and what is missing.
 
-No framework is imported to find out: versions come from the installed packages' metadata, accelerators from the
-device files their drivers make.
+No framework is imported: versions come from the metadata of installed packages, accelerators from the device files of
+their drivers.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 LIBRARIES = ("pyarrow", "duckdb", "numpy", "msgspec", "pydantic", "pandas", "viztracer")
 ACCELERATORS = {"cuda": "/dev/nvidia[0-9]*", "rocm": "/dev/kfd", "ascend": "/dev/davinci[0-9]*"}
-"""Device files by which a machine shows that it has an accelerator with a driver."""
+"""Device files of accelerators that have a driver."""
 NUMPY_1_MINDSPORE = (2, 10)
-"""The newest MindSpore that is known to be compiled against NumPy 1, although its metadata allow NumPy 2."""
+"""The newest MindSpore known to be compiled against NumPy 1, although its metadata allow NumPy 2."""
 
 
 class FrameworkFinding(BaseModel):
-    """What is known about one backend and its framework."""
+    """The state of one backend and its framework."""
 
     backend: str
     framework: str | None = None
     version: str | None = None
-    """None where the framework is not installed."""
+    """None if the framework is not installed."""
     records: list[str] = []
     """The capabilities of its native profiler."""
     install: str = ""
@@ -44,31 +44,31 @@ class FrameworkFinding(BaseModel):
 
 
 class Findings(BaseModel):
-    """Everything that `doctor` found."""
+    """The result of `doctor`."""
 
     profiler: str = __version__
     python: str = platform.python_version()
     platform: str = platform.platform()
     libraries: dict[str, str | None]
-    """Version of each library, null where it is not installed."""
+    """Version of each library, null if it is not installed."""
     frameworks: list[FrameworkFinding]
     accelerators: list[str]
     output_dir: Path
     notes: list[str] = []
-    """What works, but not as it should."""
+    """Problems that do not prevent recording."""
     problems: list[str]
 
 
 def doctor(
     *,
-    output_dir: Annotated[Path, typer.Option("--output-dir", "-o", help="The directory runs are to go to.")] = Path(
-        "profile"
-    ),
+    output_dir: Annotated[
+        Path, typer.Option("--output-dir", "-o", help="Directory for runs, checked for write access.")
+    ] = Path("profile"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Say which frameworks can be recorded here, what each can record, and what is missing.
+    """Show which frameworks can be recorded in this environment, what each can record, and what is missing.
 
-    Ends with exit code 1 if nothing could be recorded.
+    The exit code is 1 if there is a problem.
 
     [bold]Examples[/bold]
 
@@ -86,7 +86,7 @@ def doctor(
 
 
 def examine(output_dir: Path) -> Findings:
-    """Look at this machine and this environment."""
+    """Examine this machine and this environment."""
     from unified_profiler.registry import known
 
     frameworks = [_examine_backend(entry) for entry in known()]
@@ -122,10 +122,10 @@ def _examine_backend(entry: Entry) -> FrameworkFinding:
 def _framework_version(module: str) -> str | None:
     if importlib.util.find_spec(module) is None:
         return None
-    found = _version(module)
-    if found is not None:
-        return found
-    packages = importlib.metadata.packages_distributions().get(module, [])  # tensorflow may come as tensorflow-cpu
+    version = _version(module)
+    if version is not None:
+        return version
+    packages = importlib.metadata.packages_distributions().get(module, [])  # such as tensorflow-cpu for tensorflow
     return (_version(packages[0]) if packages else None) or "unknown version"
 
 
@@ -143,7 +143,7 @@ def _numpy_note() -> str | None:
     return (
         f"MindSpore {mindspore} is compiled against NumPy 1, but NumPy {numpy} is installed: the first operator on a "
         "Tensor may raise SystemError, and NumPy scalars as operands raise TypeError, with or without a profiler. "
-        "Put it right with: pip install 'numpy<2'"
+        "Fix it with: pip install 'numpy<2'"
     )
 
 
@@ -162,9 +162,9 @@ def _settings_problem() -> str | None:
     if settings.level:
         return None
     if settings.start:
-        return f"{LEVEL_VARIABLE} is 0: profiling is switched off here. Unset it to record."
+        return f"{LEVEL_VARIABLE} is 0: profiling is disabled. Unset it to record."
     return (
-        f"`start` is false in {OPTIONS_VARIABLE} or in pyproject.toml [tool.{TABLE}]: profiling is switched off here. "
+        f"`start` is false in {OPTIONS_VARIABLE} or in pyproject.toml [tool.{TABLE}]: profiling is disabled. "
         "Set it to true to record."
     )
 
@@ -189,7 +189,7 @@ def _print(findings: Findings) -> None:
     console.print(_framework_table(findings.frameworks))
     versions = (f"{name} {version or 'not installed'}" for name, version in findings.libraries.items())
     console.print(f"Libraries: {', '.join(versions)}")
-    console.print(f"Accelerators: {', '.join(findings.accelerators) or 'none found; only the CPU will be recorded'}")
+    console.print(f"Accelerators: {', '.join(findings.accelerators) or 'none, only the CPU is recorded'}")
     for note in findings.notes:
         console.print(Text.assemble(("Note: ", "yellow"), note))
     for problem in findings.problems:

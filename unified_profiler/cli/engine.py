@@ -1,4 +1,4 @@
-"""Options that select what executes queries, and limit it."""
+"""Options that select the query engine and limit its memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EngineOption = Annotated[
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help="What computes: duckdb (default), spark for Spark on this machine, or a cluster: spark://10.0.0.5:7077.",
+        help="Query engine: duckdb (default), spark for Spark on this machine, or a cluster: spark://10.0.0.5:7077.",
     ),
 ]
 
@@ -26,17 +26,18 @@ MemoryLimitOption = Annotated[
     typer.Option(
         "--memory-limit",
         metavar="SIZE",
-        help="The most memory that DuckDB may use, such as 4GB; 40 % of the machine's if not given.",
+        help="Maximum memory of DuckDB, such as 4GB.",
+        show_default="40 % of the machine's",
     ),
 ]
 
 
 def engine_of(text: str | None, *, memory_limit: str | None = None) -> Engine:
-    """Return the engine that is asked for; what it starts ends with the process.
+    """Return the selected engine, which is closed when the process ends.
 
     Raises:
-        EngineError: There is none of that name, or it cannot be had.
-        ConfigurationError: The memory limit is no size, or the engine is Spark, which has its own.
+        EngineError: There is no engine of this name, or it is not available.
+        ConfigurationError: The memory limit is not a size, or the engine is Spark, which has its own limit.
     """
     from unified_profiler.engine import DuckDBEngine, SparkEngine
 

@@ -1,4 +1,4 @@
-"""`unified-profiler export`: a trace into a file for other programs."""
+"""`unified-profiler export`: writes a trace to a file for other programs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from unified_profiler.errors import ConfigurationError
 
 def export(
     run: RunPath,
-    out: Annotated[Path, typer.Argument(help="Where to write; the suffix says the format.")],
+    out: Annotated[Path, typer.Argument(help="The file to write; its suffix selects the format.")],
     *,
     rank: RankOption = None,
     cycle: CycleOption = None,
     all_ranks: Annotated[
-        bool, typer.Option("--all-ranks", help="All ranks in one timeline, their clocks corrected; a process each.")
+        bool,
+        typer.Option("--all-ranks", help="Put all ranks into one timeline, one process per rank, with aligned clocks."),
     ] = False,
 ) -> None:
     """Write a trace as .json or .json.gz (Perfetto, chrome://tracing), .parquet or .csv.
 
-    A run of several ranks or cycles goes into one .json, .json.gz or .csv; a .parquet holds one trace.
+    A .json, .json.gz or .csv file can contain several ranks and cycles; a .parquet file contains one trace.
 
     [bold]Examples[/bold]
 
@@ -38,7 +39,7 @@ def export(
     from unified_profiler.export import write
 
     if all_ranks and rank is not None:
-        msg = "--all-ranks and --rank exclude each other: leave one out."
+        msg = "--all-ranks and --rank cannot be combined: leave one out."
         raise ConfigurationError(msg)
     with working(f"Writing {out}"):
         selected = read_selected(run, rank=rank, cycle=cycle, one_clock=all_ranks)

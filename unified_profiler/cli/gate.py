@@ -1,4 +1,4 @@
-"""`unified-profiler gate`: a verdict that a build can act upon."""
+"""`unified-profiler gate`: decides for a CI build whether a program became slower."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 
 from unified_profiler.cli.language import Language, LanguageOption
 from unified_profiler.cli.op_map import OpMapOption, mapped
-from unified_profiler.cli.output import show_table, write_or_print
+from unified_profiler.cli.output import OutputOption, show_table, write_or_print
 from unified_profiler.cli.traces import RankOption, read_selected, working
 from unified_profiler.errors import UnifiedProfilerError
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from unified_profiler.gating import Gate
 
 BAD_INPUT = 3
-"""Exit code for what the user can put right; 1 and 2 are verdicts here."""
-_SEVERAL = ("--baseline", "--candidate")
+"""Exit code for errors that the user can fix; 1 and 2 are verdicts here."""
+_MULTIPLE = ("--baseline", "--candidate")
 
 
 class GateFormat(str, Enum):
-    """What a verdict is written as."""
+    """Output format of a verdict."""
 
     TABLE = "table"
     MARKDOWN = "md"
@@ -35,54 +35,54 @@ class GateFormat(str, Enum):
 
 
 class GateCommand(TyperCommand):
-    """Takes several values after one `--baseline` or `--candidate`, as well as the option several times."""
+    """Accepts several values after one `--baseline` or `--candidate`."""
 
     bad_input = BAD_INPUT
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments with the option before each of its values."""
-        return super().parse_args(ctx, list(_spread(args)))
+        return super().parse_args(ctx, list(_repeat_options(args)))
 
 
-def _spread(args: Sequence[str]) -> Iterator[str]:
+def _repeat_options(args: Sequence[str]) -> Iterator[str]:
     """Repeat the option before each of its values."""
     option: str | None = None
-    waiting = False
+    needs_value = False
     for arg in args:
         name, equals, _ = arg.partition("=")
         if arg.startswith("-") and arg != "-":
-            option = name if name in _SEVERAL else None
-            waiting = not equals
-        elif option is not None and not waiting:
+            option = name if name in _MULTIPLE else None
+            needs_value = not equals
+        elif option is not None and not needs_value:
             yield option
         else:
-            waiting = False
+            needs_value = False
         yield arg
 
 
 def gate(
     *,
     baseline: Annotated[list[Path], typer.Option(metavar="RUN...", help="Runs before the change.")],
-    candidate: Annotated[list[Path], typer.Option(metavar="RUN...", help="Runs with it, in the same order.")],
-    max_regression: Annotated[str, typer.Option(help="How much slower is still accepted.")] = "5%",
+    candidate: Annotated[list[Path], typer.Option(metavar="RUN...", help="Runs with the change, in the same order.")],
+    max_regression: Annotated[str, typer.Option(help="Largest accepted slowdown.")] = "5%",
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="What is judged: step, op:NAME, region:NAME, api:NAME or memory; repeatable.", show_default="step"
+            help="Metric to check: step, op:NAME, region:NAME, api:NAME or memory; repeatable.", show_default="step"
         ),
     ] = None,
     form: Annotated[
         GateFormat | None,
-        typer.Option("--format", help="How it is written.", show_default="by the suffix of -o, else table"),
+        typer.Option("--format", help="Output format.", show_default="by the suffix of -o, else table"),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write; else it is printed.")] = None,
+    out: OutputOption = None,
     op_map: OpMapOption = None,
     rank: RankOption = None,
     language: LanguageOption = None,
 ) -> None:
-    """Say whether a program got slower by more than is allowed, and end with 0, 1, 2 or 3.
+    """Check whether a program became slower by more than is accepted.
 
-    0 is within bounds, 1 a regression, 2 too noisy or too few steps to tell, 3 wrong input.
+    Exit codes: 0 within bounds, 1 regression, 2 undecided (too noisy or too few steps), 3 wrong input.
 
     [bold]Examples[/bold]
 
@@ -95,17 +95,17 @@ def gate(
       unified-profiler gate --baseline before --candidate after --format junit -o gate.xml
     """
     try:
-        found = _judged(baseline, candidate, max_regression, metric or ["step"], rank=rank, op_map=op_map)
-        _deliver(found, form, out, (language or Language.ENGLISH).value)
+        result = _judge(baseline, candidate, max_regression, metric or ["step"], rank=rank, op_map=op_map)
+        _write(result, form, out, (language or Language.ENGLISH).value)
     except UnifiedProfilerError:
         raise
     except Exception:  # noqa: BLE001  Python's own exit code, 1, would look like a regression
         traceback.print_exc()
         raise typer.Exit(BAD_INPUT) from None
-    raise typer.Exit(found.verdict.exit_code)
+    raise typer.Exit(result.verdict.exit_code)
 
 
-def _judged(
+def _judge(
     baseline: list[Path],
     candidate: list[Path],
     max_regression: str,
@@ -114,50 +114,49 @@ def _judged(
     rank: int | None,
     op_map: Path | None,
 ) -> Gate:
-    from unified_profiler.gating import gate as judge
+    from unified_profiler.gating import gate as compare
 
-    with working("Reading and judging"):
+    with working("Reading and comparing"):
         before, after = ([mapped(read_selected(path), op_map) for path in paths] for paths in (baseline, candidate))
-        found = judge(before, after, max_regression=max_regression, metric=metric, rank=rank)
-    names = {"baseline": baseline, "candidate": candidate}
-    return found.model_copy(
+        result = compare(before, after, max_regression=max_regression, metric=metric, rank=rank)
+    return result.model_copy(
         update={
-            side: getattr(found, side).model_copy(update={"names": tuple(map(str, paths))})
-            for side, paths in names.items()
+            "baseline": result.baseline.model_copy(update={"names": tuple(map(str, baseline))}),
+            "candidate": result.candidate.model_copy(update={"names": tuple(map(str, candidate))}),
         }
     )
 
 
-def _deliver(found: Gate, form: GateFormat | None, out: Path | None, language: str) -> None:
+def _write(result: Gate, form: GateFormat | None, out: Path | None, language: str) -> None:
     suffixes = {".md": GateFormat.MARKDOWN, ".json": GateFormat.JSON, ".xml": GateFormat.JUNIT}
     chosen = form or suffixes.get("" if out is None else out.suffix.lower(), GateFormat.TABLE)
     if chosen is GateFormat.TABLE and out is None:
-        _print(found, language)
+        _print(result, language)
         return
-    write_or_print(_text(found, chosen, language), out)
+    write_or_print(_text(result, chosen, language), out)
 
 
-def _text(found: Gate, form: GateFormat, language: str) -> str:
+def _text(result: Gate, form: GateFormat, language: str) -> str:
     from unified_profiler.gating.junit import junit
     from unified_profiler.gating.markdown import markdown
     from unified_profiler.gating.text import as_text
 
     if form is GateFormat.JSON:
-        return found.model_dump_json(indent=2) + "\n"
+        return result.model_dump_json(indent=2) + "\n"
     if form is GateFormat.MARKDOWN:
-        return markdown(found, language=language)
+        return markdown(result, language=language)
     if form is GateFormat.JUNIT:
-        return junit(found, language=language)
-    return as_text(found, language=language) + "\n"
+        return junit(result, language=language)
+    return as_text(result, language=language) + "\n"
 
 
-def _print(found: Gate, language: str) -> None:
+def _print(result: Gate, language: str) -> None:
     from unified_profiler.gating.text import contributions_of, contributions_title, headlines, table_of
 
-    for line in (*headlines(found, language=language), ""):
+    for line in (*headlines(result, language=language), ""):
         typer.echo(line)
-    show_table(table_of(found, language=language), most_rows=None)
-    for judgment in found.judgments:
+    show_table(table_of(result, language=language), most_rows=None)
+    for judgment in result.judgments:
         if judgment.contributions:
             typer.echo("\n" + contributions_title(judgment, language=language))
             show_table(contributions_of(judgment, language=language), most_rows=None)

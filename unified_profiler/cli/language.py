@@ -1,4 +1,4 @@
-"""The option by which commands are told in which language to write for people."""
+"""Defines the option for the language of texts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import typer
 
 
 class Language(str, Enum):
-    """The languages that there are."""
+    """The available languages."""
 
     ENGLISH = "en"
     CHINESE = "zh"
 
 
-LanguageOption = Annotated[Language | None, typer.Option("--language", help="English or Chinese (中文).")]
+LanguageOption = Annotated[Language | None, typer.Option("--language", help="Language: English or Chinese (中文).")]

@@ -1,4 +1,4 @@
-"""The option by which commands are given a user's own map of operators."""
+"""Defines the option for a user's own map of operators."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import typer
 if TYPE_CHECKING:
     from unified_profiler.model.run import Run
 
-OpMapOption = Annotated[
-    Path | None, typer.Option("--op-map", help="A TOML file that says which operators native names stand for.")
-]
+OpMapOption = Annotated[Path | None, typer.Option("--op-map", help="TOML file that maps native names to operators.")]
 
 
 def mapped(run: Run, op_map: Path | None) -> Run:
-    """Return the run as the user's map has it, if there is one."""
+    """Return the run with the user's map applied, if there is one."""
     if op_map is None:
         return run
     from unified_profiler.analysis import with_op_map

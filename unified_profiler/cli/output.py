@@ -1,4 +1,4 @@
-"""Printing results: as a table for people, as JSON or CSV for programs."""
+"""Prints results: as a table for people, as JSON or CSV for programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from decimal import Decimal
 from enum import Enum
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from unified_profiler.analysis import Result
 
 
+OutputOption = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead of printing.")]
+
+
 class Format(Enum):
-    """How a result is printed."""
+    """Output format of a result."""
 
     TABLE = "table"
     JSON = "json"
@@ -30,19 +33,19 @@ class Format(Enum):
 
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-"""What terminals take for commands; RFC 4180 allows none of them in CSV. Tabs and line ends are plain text there."""
+"""Characters that control terminals, which RFC 4180 does not allow in CSV. Tabs and line breaks are allowed."""
 
 MOST_ROWS = 100
-"""Rows of a table for people whose number nobody limited."""
+"""Default limit for the rows of a table for people."""
 
 
 def show(result: Result, form: Format, *, most_rows: int | None = MOST_ROWS) -> None:
     """Print a result on stdout.
 
     Args:
-        result: What to print.
-        form: How. Programs get all rows and values.
-        most_rows: The most rows of a table for people; None for all.
+        result: The result to print.
+        form: The format; JSON and CSV contain all rows and values.
+        most_rows: Maximum number of rows of a table for people; None for all.
     """
     if form is Format.JSON:
         names = _unique(result.columns)
@@ -55,7 +58,7 @@ def show(result: Result, form: Format, *, most_rows: int | None = MOST_ROWS) -> 
 
 
 def _unique(names: Sequence[str]) -> list[str]:
-    """Number columns of the same name, as an object of JSON has one value per name: a, a_1, a_2."""
+    """Number columns of the same name, since a JSON object has one value per name: a, a_1, a_2."""
     unique: dict[str, None] = {}
     for name in names:
         candidates = chain([name], (f"{name}_{number}" for number in count(1)))
@@ -64,7 +67,7 @@ def _unique(names: Sequence[str]) -> list[str]:
 
 
 def _json_value(value: Any) -> Any:
-    """Return what JSON can express: null for a number that is infinite or none, text for the keys of a map."""
+    """Return a value that JSON can represent: null for NaN and infinity, strings for the keys of a map."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
@@ -76,25 +79,22 @@ def _json_value(value: Any) -> Any:
 
 def _print_csv(result: Result) -> None:
     writer = csv.writer(sys.stdout)
+    plain = (int, float, Decimal, type(None))
     for row in (result.columns, *result.rows):
-        writer.writerow([value if value is None or _is_number(value) else _csv_text(str(value)) for value in row])
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, Decimal))
+        writer.writerow([value if isinstance(value, plain) else _csv_text(str(value)) for value in row])
 
 
 def _csv_text(text: str) -> str:
-    """Return text that neither a spreadsheet nor a terminal executes: control characters are spelled out."""
+    """Return text that neither a spreadsheet nor a terminal executes: control characters are escaped."""
     from unified_profiler.export.spreadsheets import inert
 
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), inert(text))
 
 
 def show_table(result: Result, *, most_rows: int | None, stream: TextIO | None = None) -> None:
-    """Print a table for people, on stdout if nothing else is given.
+    """Print a table for people, by default on stdout.
 
-    It fits into the window; where there is none, nothing is left out, for `grep` and `less -S`.
+    It fits the terminal; without a terminal nothing is left out, for `grep` and `less -S`.
     """
     from rich.console import Console
 
@@ -112,7 +112,7 @@ def show_table(result: Result, *, most_rows: int | None, stream: TextIO | None =
 
 
 def write_or_print(text: str, out: Path | None) -> None:
-    """Write a document and say where it is; print it if there is no such place."""
+    """Write a document to a file and print the path of that, or print the document if there is no path."""
     if out is None:
         typer.echo(text, nl=False)
         return

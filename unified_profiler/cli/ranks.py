@@ -1,4 +1,4 @@
-"""`unified-profiler ranks`: which rank of a run is slow, since when, doing what."""
+"""`unified-profiler ranks`: identifies slow ranks of a run, and in which step and operation they became slow."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 def ranks(
     run: RunPath,
     *,
-    steps: Annotated[bool, typer.Option("--steps", help="Every step of every rank, instead of medians.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object with all of it.")] = False,
+    steps: Annotated[bool, typer.Option("--steps", help="Show every step of every rank instead of medians.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object with verdict, clocks, ranks and steps.")
+    ] = False,
     language: LanguageOption = None,
     engine: EngineOption = None,
 ) -> None:
-    """Compare the ranks of a run and say which is slow, since which step, in what, and how sure that is.
+    """Compare the ranks of a run: which one is slow, since which step, in which operation, and how certain that is.
 
-    What a rank waited in collectives for others is not its own time. Clocks of several machines are compared first, and
-    what was found is kept in the run as clocks.json.
+    The time in which a rank waits for others in collectives is not its own time. The clocks of several machines are
+    aligned first; their offsets are saved in the run as clocks.json.
 
     [bold]Examples[/bold]
 
@@ -44,9 +46,8 @@ def ranks(
     if as_json:
         typer.echo(json.dumps(_as_json(table), indent=2))
         return
-    words = _words(table, (language or Language.ENGLISH).value)
-    result = replace(table if steps else table.ranks, footer=words)
-    show_table(result, most_rows=None)
+    footer = _sentences(table, (language or Language.ENGLISH).value)
+    show_table(replace(table if steps else table.ranks, footer=footer), most_rows=None)
 
 
 def _rank_table(path: str, engine: Engine) -> RankTable:
@@ -54,14 +55,14 @@ def _rank_table(path: str, engine: Engine) -> RankTable:
     from unified_profiler.delivery.run_writer import save_clocks
     from unified_profiler.readers import read
 
-    found = read(path, engine=engine)
-    table = rank_table(found, engine=engine)
-    if found.clocks is None:
-        save_clocks(found, table.clocks)
+    run = read(path, engine=engine)
+    table = rank_table(run, engine=engine)
+    if run.clocks is None:
+        save_clocks(run, table.clocks)
     return table
 
 
-def _words(table: RankTable, language: str) -> tuple[str, ...]:
+def _sentences(table: RankTable, language: str) -> tuple[str, ...]:
     from unified_profiler.presentation.texts import render_statement
 
     return tuple(render_statement("ranks", each, language=language) for each in (*table.verdict, *table.notices))

@@ -1,4 +1,4 @@
-"""`unified-profiler report`: a run as a document for people, or in the layout of the TensorFlow Models Profiler."""
+"""`unified-profiler report`: writes a report for people, or the directory of the TensorFlow Models Profiler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ReportFormat(str, Enum):
-    """What the report is written as."""
+    """Output format of a report."""
 
     HTML = "html"
     MARKDOWN = "md"
@@ -26,17 +26,13 @@ class ReportFormat(str, Enum):
 
 
 class Layout(str, Enum):
-    """Which files a report consists of."""
+    """One file, or a directory of files."""
 
     SINGLE = "single"
     MODELS = "models"
 
 
-_FILES = {
-    ReportFormat.HTML: "report.html",
-    ReportFormat.MARKDOWN: "summary.md",
-    ReportFormat.JSON: "summary.json",
-}
+_FILES = {ReportFormat.HTML: "report.html", ReportFormat.MARKDOWN: "summary.md", ReportFormat.JSON: "summary.json"}
 
 
 def report(
@@ -44,23 +40,25 @@ def report(
     *,
     out: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Where to write.", show_default="in the run directory, else here"),
+        typer.Option(
+            "--output", "-o", help="File or directory to write.", show_default="in the run directory, else here"
+        ),
     ] = None,
     form: Annotated[
         ReportFormat | None,
-        typer.Option("--format", help="A page, a text, or the numbers.", show_default="by the suffix of -o, else html"),
+        typer.Option("--format", help="Output format.", show_default="by the suffix of -o, else html"),
     ] = None,
     layout: Annotated[
-        Layout, typer.Option(help="`models` writes the directory of the TensorFlow Models Profiler.")
+        Layout, typer.Option(help="One file, or a directory in the layout of the TensorFlow Models Profiler.")
     ] = Layout.SINGLE,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     language: LanguageOption = None,
     rank: RankOption = None,
     cycle: CycleOption = None,
 ) -> None:
-    """Write a report: where the time of a step went, operators, call tree, timeline, memory and hardware.
+    """Write a report: time of a step by category, operators, call tree, timeline, memory and hardware.
 
-    The page is one file that needs no network. With `--layout models` the report is a directory with `timeline/`,
+    The HTML page is one file that needs no network. With `--layout models` the report is a directory with `timeline/`,
     `step_stats/`, `summary.json` and `summary.md`.
 
     [bold]Examples[/bold]
@@ -77,7 +75,7 @@ def report(
         _check_models(form=form, open_it=open_it)
     chosen = form or _by_suffix(out)
     if open_it and chosen is not ReportFormat.HTML:
-        msg = f"--open shows a page, but the report is written as {chosen.value}. Leave one of the two out."
+        msg = f"--open shows an HTML page, but the report is written as {chosen.value}. Leave one of the two out."
         raise ConfigurationError(msg)
     with working("Reading"):
         selected = read_selected(run, rank=rank, cycle=cycle, one_clock=True)
@@ -97,7 +95,7 @@ def report(
 def _check_models(*, form: ReportFormat | None, open_it: bool) -> None:
     for given, option in ((form is not None, "--format"), (open_it, "--open")):
         if given:
-            msg = f"--layout models writes a directory of files of its own, so {option} has no effect. Leave it out."
+            msg = f"--layout models writes a directory of its own files, so {option} has no effect. Leave it out."
             raise ConfigurationError(msg)
 
 

@@ -1,4 +1,4 @@
-"""`unified-profiler run`: profile a script that knows nothing of it."""
+"""`unified-profiler run`: profiles an unmodified script."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -22,16 +23,15 @@ if TYPE_CHECKING:
     from unified_profiler.schedule import Schedule
 
 RUN_CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": True}
-"""Everything after the script belongs to the script, whatever it looks like."""
+"""All arguments after the script belong to the script, even if they look like options."""
 
-
-_SCHEDULE = {"rich_help_panel": "Which steps are recorded"}
-_RECORD = {"rich_help_panel": "What is recorded"}
-_OUTPUT = {"rich_help_panel": "What is printed"}
+_steps: Any = partial(typer.Option, rich_help_panel="Steps to record")
+_data: Any = partial(typer.Option, rich_help_panel="Data to record")
+_output: Any = partial(typer.Option, rich_help_panel="Output")
 
 
 class Deliver(str, Enum):
-    """When traces are made."""
+    """The time at which traces are written."""
 
     IMMEDIATE = "immediate"
     DEFERRED = "deferred"
@@ -44,116 +44,96 @@ def run(
     ] = None,
     *,
     module: Annotated[
-        str | None, typer.Option("-m", metavar="MODULE", help="Run a module instead, as `python -m` does.")
+        str | None, typer.Option("-m", metavar="MODULE", help="Run a module, as `python -m` does.")
     ] = None,
     output_dir: Annotated[
-        Path | None, typer.Option("-o", "--output-dir", help="Where the run is written.", show_default="profile")
+        Path | None, typer.Option("-o", "--output-dir", help="Directory for the run.", show_default="profile")
     ] = None,
-    wait: Annotated[int | None, typer.Option(min=0, help="Steps to let pass.", show_default="1", **_SCHEDULE)] = None,
-    warmup: Annotated[
-        int | None, typer.Option(min=0, help="Steps recorded and thrown away.", show_default="1", **_SCHEDULE)
-    ] = None,
-    active: Annotated[
-        int | None, typer.Option(min=1, help="Steps to record.", show_default="3, or 20 for ranks", **_SCHEDULE)
-    ] = None,
-    repeat: Annotated[
-        int | None, typer.Option(min=0, help="How many such windows; 0 until the end.", show_default="1", **_SCHEDULE)
-    ] = None,
-    skip_first: Annotated[
-        int | None, typer.Option(min=0, help="Steps to leave out before all this.", show_default="0", **_SCHEDULE)
-    ] = None,
+    wait: Annotated[int | None, _steps(min=0, help="Steps to skip before each window.", show_default="1")] = None,
+    warmup: Annotated[int | None, _steps(min=0, help="Steps to record and discard.", show_default="1")] = None,
+    active: Annotated[int | None, _steps(min=1, help="Steps to record.", show_default="3, or 20 for ranks")] = None,
+    repeat: Annotated[int | None, _steps(min=0, help="Number of windows; 0 for no limit.", show_default="1")] = None,
+    skip_first: Annotated[int | None, _steps(min=0, help="Steps to skip at the beginning.", show_default="0")] = None,
     step_signal: Annotated[
         str,
-        typer.Option(
+        _steps(
             metavar="SIGNAL",
-            help="What ends a step, such as optimizer, forward, keras or model; auto finds it out; none for no steps.",
-            **_SCHEDULE,
+            help="Signal that ends a step, such as optimizer, forward, keras or model; auto to detect it, none for no "
+            "steps.",
         ),
     ] = "auto",
     opening_limit: Annotated[
         float | None,
-        typer.Option(
+        _steps(
             min=0,
-            help="Seconds recorded at most from the import of the framework to the end of the first step, imports and "
-            "work before the first operator not counted; used only if the script ends before a step was recorded; 0 "
-            "for never.",
+            help="Time limit in seconds, without imports and work before the first operator, for a recording from the "
+            "import of the framework to the end of the first step. It is used only if the script ends before a step "
+            "was recorded; 0 for no such recording.",
             show_default="10",
-            **_SCHEDULE,
         ),
     ] = None,
     backend: Annotated[
-        list[str] | None, typer.Option(help="Record only this framework; repeatable.", show_default="auto", **_RECORD)
+        list[str] | None, _data(help="Record only this framework; repeatable.", show_default="auto")
     ] = None,
     level: Annotated[
-        int | None, typer.Option(min=0, max=2, help="0 off, 1 steps only, 2 operators.", show_default="2", **_RECORD)
+        int | None, _data(min=0, max=2, help="0: off, 1: steps only, 2: operators.", show_default="2")
     ] = None,
-    record_shapes: Annotated[bool | None, typer.Option(help="Shapes and types of inputs.", **_RECORD)] = None,
-    profile_memory: Annotated[bool | None, typer.Option(help="Allocations.", **_RECORD)] = None,
-    with_stack: Annotated[bool | None, typer.Option(help="Python stacks.", **_RECORD)] = None,
-    with_flops: Annotated[bool | None, typer.Option(help="Floating-point operations.", **_RECORD)] = None,
-    with_modules: Annotated[
-        bool | None, typer.Option(help="Calls of modules, so that operators tell their layer.", **_RECORD)
-    ] = None,
-    api: Annotated[bool | None, typer.Option(help="Calls of the frameworks' API.", **_RECORD)] = None,
+    record_shapes: Annotated[bool | None, _data(help="Record shapes and types of inputs.")] = None,
+    profile_memory: Annotated[bool | None, _data(help="Record memory allocations.")] = None,
+    with_stack: Annotated[bool | None, _data(help="Record Python stacks.")] = None,
+    with_flops: Annotated[bool | None, _data(help="Compute floating-point operations.")] = None,
+    with_modules: Annotated[bool | None, _data(help="Record module calls, to assign operators to layers.")] = None,
+    api: Annotated[bool | None, _data(help="Record the calls of the frameworks' API.")] = None,
     api_inside: Annotated[
-        bool, typer.Option("--api-inside", help="And those that the frameworks make themselves.", **_RECORD)
+        bool, _data("--api-inside", help="Record API calls made by the frameworks themselves, too; implies --api.")
     ] = False,
     api_synchronize: Annotated[
         bool,
-        typer.Option(
+        _data(
             "--api-synchronize",
-            help="And have traced calls wait for the work they queue, so that operators which run later carry their "
-            "module; slower.",
-            **_RECORD,
+            help="Make traced calls wait for the work that they queue, to assign operators that run later to their "
+            "module; slower, implies --api.",
         ),
     ] = False,
     hardware_hz: Annotated[
         float | None,
-        typer.Option(
-            min=0,
-            max=1000,
-            help="How often a second CPU, memory, traffic and GPUs are read; 0 for never.",
-            show_default="10",
-            **_RECORD,
-        ),
+        _data(min=0, max=1000, help="Readings of hardware counters per second; 0 for none.", show_default="10"),
     ] = None,
-    keep_native: Annotated[bool | None, typer.Option(help="Keep the native profilers' own files.", **_RECORD)] = None,
+    keep_native: Annotated[bool | None, _data(help="Keep the files of the native profilers.")] = None,
     max_events: Annotated[
         int | None,
-        typer.Option(
+        _data(
             min=0,
-            help="Most operators, kernels and calls of a window: its last steps are left out if there are more; 0 for "
-            "any number.",
+            help="Maximum number of operators, kernels and calls in a window; its last steps are dropped if there are "
+            "more. 0 for no limit.",
             show_default="1000000",
-            **_RECORD,
         ),
     ] = None,
-    record_command: Annotated[
-        bool | None, typer.Option(help="The command line, with the secrets in it masked.", **_RECORD)
-    ] = None,
+    record_command: Annotated[bool | None, _data(help="Record the command line, with secrets masked.")] = None,
     deliver: Annotated[
         Deliver | None,
-        typer.Option(
-            help="When traces are made: at the end of each window, or at the end of the script, which waits less.",
+        _data(
+            help="Write traces at the end of each window, or at the end of the script to interrupt it less.",
             show_default="immediate",
-            **_RECORD,
         ),
     ] = None,
     strict: Annotated[
-        bool | None, typer.Option(help="Exit with an error if profiling fails; the script runs to its end.", **_RECORD)
+        bool | None, _data(help="Exit with an error if profiling fails, after the end of the script.")
     ] = None,
-    table: Annotated[bool, typer.Option(help="Print the table of operators, and of API calls.", **_OUTPUT)] = True,
-    row_limit: Annotated[int, typer.Option(min=0, help="Most rows of it; 0 for all.", **_OUTPUT)] = 20,
-    sort_by: Annotated[str | None, typer.Option(help="A column, or one of torch's sort keys.", **_OUTPUT)] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="How the ends of steps were found.", **_OUTPUT)] = False,
+    table: Annotated[bool, _output(help="Print tables of operators and of API calls.")] = True,
+    row_limit: Annotated[int, _output(min=0, help="Maximum number of rows of a table; 0 for all.")] = 20,
+    sort_by: Annotated[str | None, _output(help="Column to sort by, or one of torch's sort keys.")] = None,
+    verbose: Annotated[bool, _output("--verbose", help="Print how the ends of steps were detected.")] = False,
 ) -> None:
-    """Run a script under the profiler, without any change to it, and print where its time went.
+    """Run an unmodified script under the profiler, and print a table of its operators.
 
-    It runs as `__main__` with its own arguments and exit code. Its steps are found; a few of the first are recorded.
+    The script runs as `__main__` with its own arguments and exit code.
 
-    The run is written and the table printed also if it raises, exits, or is ended by Ctrl-C or SIGTERM.
+    Its steps are detected, and a few near the beginning are recorded.
 
-    os._exit and kill -9 leave what was finished before.
+    The run is written and the table printed even if the script raises, exits, or is ended by Ctrl-C or SIGTERM.
+
+    After os._exit and kill -9 only the windows finished before are available.
 
     [bold]Examples[/bold]
 
@@ -171,7 +151,7 @@ def run(
 
     program = _program(ctx, command or [], module)
     _check_sort_key(sort_by)
-    given = {
+    keywords = {
         "output_dir": output_dir,
         "backend": backend,
         "level": level,
@@ -192,7 +172,7 @@ def run(
         schedule=_schedule(wait=wait, warmup=warmup, active=active, repeat=repeat, skip_first=skip_first),
         step_signal=step_signal,
         opening_seconds=OPENING_SECONDS if opening_limit is None else opening_limit,
-        profiler={name: value for name, value in given.items() if value is not None},
+        profiler={name: value for name, value in keywords.items() if value is not None},
     )
     outcome = launch(program, options)
     _report(outcome, table=table, row_limit=row_limit, sort_by=sort_by, verbose=verbose)
@@ -200,12 +180,12 @@ def run(
 
 
 def _api_options(api: bool | None, **switches: bool) -> bool | dict[str, bool] | None:
-    """Return what the Profiler takes for `api`: switches that are on imply it."""
+    """Return the value of the Profiler's option `api`, which the switches imply."""
     return {name: True for name, on in switches.items() if on} or api
 
 
 def _schedule(**given: int | None) -> Schedule | None:
-    """Return the schedule of the options; None if there are none, so that the settings' own counts."""
+    """Return the schedule of the options; None if there are none, so that the settings apply."""
     from dataclasses import replace
 
     from unified_profiler.launch.launcher import default_schedule
@@ -220,16 +200,16 @@ def _program(ctx: typer.Context, command: list[str], module: str | None) -> Prog
     if module is not None:
         return Program(module, _without_dashes(command), is_module=True)
     if not command:
-        msg = "A script or -m MODULE is needed."
+        msg = "Give a script or -m MODULE."
         raise typer.BadParameter(msg, ctx=ctx)
     script = command[0]
     if not Path(script).exists():
-        raise typer.BadParameter(_no_script(ctx, script), ctx=ctx)
+        raise typer.BadParameter(_missing_script(ctx, script), ctx=ctx)
     return Program(script, _without_dashes(command[1:]))
 
 
 def _check_sort_key(sort_by: str | None) -> None:
-    """Refuse a wrong one now, not after hours of training."""
+    """Reject a wrong key now, not after hours of training."""
     if sort_by is not None:
         from unified_profiler.model.run import Run
 
@@ -240,8 +220,8 @@ def _without_dashes(arguments: list[str]) -> tuple[str, ...]:
     return tuple(arguments[1:] if arguments[:1] == ["--"] else arguments)
 
 
-def _no_script(ctx: typer.Context, name: str) -> str:
-    """Tell a misspelt option, which the parser takes for the script, from a script that is not there."""
+def _missing_script(ctx: typer.Context, name: str) -> str:
+    """Return the message for a missing script, or for a misspelled option, which the parser takes for the script."""
     if not name.startswith("-"):
         return f"There is no script {name!r}."
     options = [option for parameter in ctx.command.params for option in parameter.opts]
@@ -249,20 +229,20 @@ def _no_script(ctx: typer.Context, name: str) -> str:
 
 
 def _report(outcome: Outcome, *, table: bool, row_limit: int, sort_by: str | None, verbose: bool) -> None:
-    """Print the table on stdout and all the rest on stderr."""
+    """Print the tables on stdout and everything else on stderr."""
     lines = list(_lines(outcome, verbose=verbose))
-    if table and outcome.run is not None and outcome.run.traces and outcome.run.ranks[:1] == [0]:  # one of all ranks
+    if table and outcome.run is not None and outcome.run.traces and outcome.run.ranks[:1] == [0]:  # on one rank only
         try:
             for result in _tables(outcome.run, row_limit=row_limit, sort_by=sort_by):
                 _print_table(result, sys.__stdout__)
-        except UnifiedProfilerError as error:  # the script's exit code is worth more than a mistyped column
+        except UnifiedProfilerError as error:  # must not replace the exit code of the script
             lines.append(f"no table: {error}")
     for line in lines:
         _print(f"unified-profiler: {line}", sys.__stderr__)
 
 
 def _tables(run: Run, *, row_limit: int, sort_by: str | None) -> Iterator[Result]:
-    """Give the table of operators and, if any were recorded, of API calls."""
+    """Yield the table of operators and, if any were recorded, of API calls."""
     from unified_profiler.analysis import api_table, op_table
 
     yield op_table(run, row_limit=row_limit or None, sort_by=sort_by)
@@ -280,9 +260,9 @@ def _print_table(result: Result, stream: TextIO | None) -> None:
 
 
 def _print(text: str, stream: TextIO | None) -> None:
-    """Print, unless the script closed the stream, or nobody reads it any more."""
+    """Print, unless the stream is closed at either end."""
     with suppress(OSError, ValueError):
-        sys.stdout.flush()  # what the script printed comes first
+        sys.stdout.flush()  # output of the script first
     with suppress(OSError, ValueError):
         print(text, file=stream, flush=True)
 
@@ -297,9 +277,9 @@ def _lines(outcome: Outcome, *, verbose: bool) -> Iterator[str]:
     if not any(trace.info.frameworks for trace in outcome.run.traces):
         yield "no operators were recorded: the script imported no framework that has a backend, see `doctor`"
     yield from (f"hint: {hint}" for hint in outcome.hints)
-    for one in outcome.failures:
-        kept = f"; its native files are kept in {one.kept}" if one.kept else ""
-        yield f"{one.source} failed to {one.action}: {one.error}{kept}"
+    for failure in outcome.failures:
+        kept = f"; its native files are kept in {failure.kept}" if failure.kept else ""
+        yield f"{failure.source} failed to {failure.action}: {failure.error}{kept}"
     if outcome.error is not None:
         yield f"profiling ended early: {type(outcome.error).__name__}: {outcome.error}"
 

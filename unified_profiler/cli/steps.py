@@ -1,14 +1,10 @@
-"""`unified-profiler steps`: where the time of each step of a run went."""
+"""`unified-profiler steps`: breaks down the time of each step of a run."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from unified_profiler.cli.engine import EngineOption, engine_of
 from unified_profiler.cli.output import Format, show
-from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
+from unified_profiler.cli.traces import CycleOption, JsonOption, RankOption, RunPath, read_selected, working
 
 
 def steps(
@@ -17,9 +13,9 @@ def steps(
     rank: RankOption = None,
     cycle: CycleOption = None,
     engine: EngineOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array of objects.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Print where the time of each recorded step went: operators, collectives, copies, none of them, and regions.
+    """Print the time of each recorded step in operators, collectives, copies, none of these, and regions.
 
     [bold]Examples[/bold]
 
@@ -30,6 +26,7 @@ def steps(
     from unified_profiler.analysis import step_breakdown
 
     with working("Reading and adding up"):
-        computing = engine_of(engine)
-        result = step_breakdown(read_selected(run, rank=rank, cycle=cycle, engine=computing), engine=computing)
+        query_engine = engine_of(engine)
+        selected = read_selected(run, rank=rank, cycle=cycle, engine=query_engine)
+        result = step_breakdown(selected, engine=query_engine)
     show(result, Format.JSON if as_json else Format.TABLE)

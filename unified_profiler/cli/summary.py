@@ -1,4 +1,4 @@
-"""`unified-profiler summary`: a run in one screen or two."""
+"""`unified-profiler summary`: prints an overview of a run."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def summary(
     rank: RankOption = None,
     cycle: CycleOption = None,
     language: LanguageOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what summary.json holds.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the content of summary.json.")] = False,
 ) -> None:
-    """Say what ran, where the time of a step went, what took most, and what went wrong.
+    """Print an overview of a run: environment, time of a step by category, top operators, and problems.
 
     [bold]Examples[/bold]
 
@@ -38,16 +38,16 @@ def summary(
     from unified_profiler.report import summarize
 
     with working("Reading and summing up"):
-        found = summarize(read_selected(run, rank=rank, cycle=cycle))
+        overview = summarize(read_selected(run, rank=rank, cycle=cycle))
     if as_json:
-        typer.echo(found.model_dump_json(indent=2))
+        typer.echo(overview.model_dump_json(indent=2))
         return
     from rich.console import Console
 
     from unified_profiler.report.sections import Sections
 
     console = Console(highlight=False, markup=False, emoji=False)
-    _print(console, Sections(found, language=(language or Language.ENGLISH).value))
+    _print(console, Sections(overview, language=(language or Language.ENGLISH).value))
 
 
 def _print(console: Console, sections: Sections) -> None:

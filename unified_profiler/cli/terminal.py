@@ -1,4 +1,4 @@
-"""Results in a terminal: a table that fits the window, in which no name is taken for markup."""
+"""Prints tables that fit the terminal, and in which names are never interpreted as markup."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from unified_profiler.cli.fitting import GAP, Fit, FittedColumn, cut, fit
 from unified_profiler.presentation.tables import Column
 
 _LARGE, _SMALL = 0.1, 0.01
-"""Shares that stand out, and that step back."""
+"""Shares from which cells are highlighted, and below which they are dimmed."""
 _LINES = "    \n    \n ── \n    \n    \n    \n    \n    \n"
-_LINES_OF_ASCII = _LINES.replace("─", "-")
-_NAMED = 6
-"""How many of the columns that are left out are named."""
+_ASCII_LINES = _LINES.replace("─", "-")
+_MAX_NAMES = 6
+"""Number of dropped columns that are named."""
 
 
 def print_table(
     console: Console, columns: Sequence[Column], *, below: Sequence[str] = (), keep: str | None = None
 ) -> None:
-    """Print a table that fits the window.
+    """Print a table that fits the terminal.
 
     Args:
-        console: Where to.
-        columns: What it holds.
-        below: Lines below it.
-        keep: The name of a column that is shown in any window.
+        console: The terminal.
+        columns: The columns of the table.
+        below: Lines below the table.
+        keep: The name of a column that is always shown.
     """
     columns = [_encodable(column, console.encoding) for column in columns]
-    found = fit(columns, console.width, keep=keep)
-    if found.shown:
-        console.print(_table(console, found))
+    fitted = fit(columns, console.width, keep=keep)
+    if fitted.shown:
+        console.print(_table(console, fitted))
     for line in below:
         console.print(Text(line))
-    if found.left_out:
-        console.print(Text(_left_out(found.left_out), style="dim"))
+    if fitted.left_out:
+        console.print(Text(_left_out(fitted.left_out), style="dim"))
 
 
 def _encodable(column: Column, encoding: str) -> Column:
-    """Spell out what the terminal cannot show."""
+    """Escape characters that the terminal cannot show."""
     if encoding.lower().startswith("utf"):
         return column
     heading, *cells = (
@@ -52,17 +52,17 @@ def _encodable(column: Column, encoding: str) -> Column:
     return replace(column, heading=heading, cells=cells)
 
 
-def _table(console: Console, found: Fit) -> Table:
+def _table(console: Console, fitted: Fit) -> Table:
     unicode = console.encoding.lower().startswith("utf")
     table = Table(
-        box=Box(_LINES if unicode else _LINES_OF_ASCII, ascii=not unicode),
+        box=Box(_LINES if unicode else _ASCII_LINES, ascii=not unicode),
         show_edge=False,
         pad_edge=False,
         padding=(0, GAP - 1, 0, 0),
         header_style="bold",
         border_style="dim",
     )
-    for each in found.shown:
+    for each in fitted.shown:
         table.add_column(
             _heading(console, each),
             justify="left" if each.column.is_text else "right",
@@ -70,13 +70,13 @@ def _table(console: Console, found: Fit) -> Table:
             no_wrap=True,
             vertical="bottom",
         )
-    for cells in zip(*(_cells(each, "…" if unicode else "...") for each in found.shown), strict=True):
+    for cells in zip(*(_cells(each, "…" if unicode else "...") for each in fitted.shown), strict=True):
         table.add_row(*cells)
     return table
 
 
 def _heading(console: Console, fitted: FittedColumn) -> Text:
-    """Fold a heading between its words, and within them only if it must be."""
+    """Wrap a heading between its words, and within them only if necessary."""
     return Text("\n").join(Text(fitted.column.heading).wrap(console, fitted.width))
 
 
@@ -88,7 +88,7 @@ def _cells(fitted: FittedColumn, mark: str) -> Iterator[Text]:
 
 
 def _style(column: Column, cell: str) -> str:
-    """Let large shares stand out, and what is small or missing step back."""
+    """Highlight large shares, and dim small and missing ones."""
     if cell == "--":
         return "dim"
     if not column.name.endswith("_share") or column.is_text:
@@ -98,7 +98,7 @@ def _style(column: Column, cell: str) -> str:
 
 
 def _left_out(columns: Sequence[Column]) -> str:
-    names = [cut(column.heading, 30, mark="...") for column in columns[:_NAMED]]
-    more = ["..."] if len(columns) > _NAMED else []
+    names = [cut(column.heading, 30, mark="...") for column in columns[:_MAX_NAMES]]
+    more = ["..."] if len(columns) > _MAX_NAMES else []
     are = "1 column is" if len(columns) == 1 else f"{len(columns)} columns are"
-    return f"{are} not shown ({', '.join([*names, *more])}): widen the window, or ask for JSON."
+    return f"{are} not shown ({', '.join([*names, *more])}): widen the terminal, or choose JSON output."

@@ -1,4 +1,4 @@
-"""What `table`, `export` and `query` share: the argument that names a run, reading it, showing that work goes on."""
+"""Arguments and functions that commands share: the path of a run, reading it, showing progress."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ RunPath = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="A run directory or a directory of runs (the newest is taken), also as a url; one of their files; "
-        "or a native trace.",
+        help="A run directory, a directory of runs (the newest is used), one of their files, or a native trace. "
+        "Directories may be URLs.",
     ),
 ]
 RankOption = Annotated[int | None, typer.Option("--rank", min=0, help="Only this rank.")]
 CycleOption = Annotated[int | None, typer.Option("--cycle", min=0, help="Only this cycle.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print a JSON array of objects.")]
 
 
 @contextmanager
 def working(text: str) -> Iterator[None]:
-    """Show on stderr, while something goes on, what it is and for how long it has been going on."""
+    """Show a text and the elapsed time on stderr during the block."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -49,14 +50,14 @@ def read_selected(
     """Read a run and select one rank, one cycle, or both.
 
     Args:
-        path: Where it is.
+        path: Path of the run.
         rank: Only this rank.
         cycle: Only this cycle.
-        one_clock: Whether to estimate the clocks of several machines first, where that was not done before.
-        engine: What reads urls.
+        one_clock: Whether to align the clocks of several machines first, unless that is done already.
+        engine: The engine that reads URLs.
 
     Raises:
-        ConfigurationError: The run has no such part.
+        ConfigurationError: The run has no such rank or cycle.
     """
     from unified_profiler.readers import read
 

@@ -1,4 +1,4 @@
-"""`unified-profiler view`: the timeline of a run in the Perfetto UI, on this machine and offline."""
+"""`unified-profiler view`: shows the timeline of a run in a local Perfetto UI, offline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 
 from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
 
-_ENDING = (signal.SIGINT, signal.SIGTERM)
+_END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def view(
@@ -22,14 +22,14 @@ def view(
     *,
     rank: RankOption = None,
     cycle: CycleOption = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port of 127.0.0.1; 0 for any that is free.")] = 0,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the address, open no browser.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 for any free port.")] = 0,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Print the address without opening a browser.")] = False,
 ) -> None:
     r"""Show the timeline of a run in the Perfetto UI, in a browser on this machine, until Ctrl-C.
 
-    The UI is served from here and works without a network; no part of the trace leaves this machine.
+    The UI is served from this machine and needs no network; no part of the trace leaves the machine.
 
-    It needs the extra `view`: pip install "unified-profiler\[view]"
+    Requires the extra `view`: pip install "unified-profiler\[view]"
 
     [bold]Examples[/bold]
 
@@ -39,14 +39,14 @@ def view(
 
       unified-profiler view kineto.pt.trace.json --no-open --port 8123
     """
-    with _ended_by_a_signal():
+    with _end_on_signal():
         _show(run, rank=rank, cycle=cycle, port=port, no_open=no_open)
 
 
 def _show(run: RunPath, *, rank: int | None, cycle: int | None, port: int, no_open: bool) -> None:
     from unified_profiler.viewer import find_ui, showing
 
-    find_ui()  # before the work of reading: it may be missing
+    find_ui()  # raises if it is missing, before the run is read
     with working("Reading"):
         selected = read_selected(run, rank=rank, cycle=cycle)
     title = (selected.path or Path(run)).name
@@ -55,29 +55,29 @@ def _show(run: RunPath, *, rank: int | None, cycle: int | None, port: int, no_op
             timeline = shown.enter_context(showing(selected, title=title, port=port))
         typer.echo(f"{timeline.event_count} events are shown at\n{timeline.address}")
         if not no_open and not webbrowser.open(timeline.address):
-            typer.echo("No browser could be opened here. Open the address in one on this machine.")
-        typer.echo("Ctrl-C ends it.")
-        _wait_for_a_signal()
+            typer.echo("No browser could be opened. Open the address in a browser on this machine.")
+        typer.echo("Press Ctrl-C to end.")
+        _wait_for_signal()
 
 
-def _wait_for_a_signal() -> None:
+def _wait_for_signal() -> None:
     threading.Event().wait()
 
 
 @contextmanager
-def _ended_by_a_signal() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end the block, in good order and only once, so that what it made is cleared away."""
+def _end_on_signal() -> Iterator[None]:
+    """End the block on Ctrl-C or SIGTERM, only once, so that its cleanup is not interrupted."""
 
     def end(*_: Any) -> None:
-        for each in _ENDING:
-            signal.signal(each, signal.SIG_IGN)
+        for number in _END_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = [signal.signal(each, end) for each in _ENDING]
+    before = [signal.signal(number, end) for number in _END_SIGNALS]
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("\nThe viewer has ended; nothing is left behind.")
+        typer.echo("\nThe viewer has ended; its files are removed.")
     finally:
-        for each, handler in zip(_ENDING, before, strict=True):
-            signal.signal(each, handler or signal.SIG_DFL)
+        for number, handler in zip(_END_SIGNALS, before, strict=True):
+            signal.signal(number, handler or signal.SIG_DFL)

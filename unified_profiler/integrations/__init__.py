@@ -1,3 +1,3 @@
-"""Callbacks and hooks that call `Profiler.step()` for you, in the trainers that people use."""
+"""Callbacks and hooks that call `Profiler.step()` in common trainers."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Callbacks that must be, or had better be, instances of their trainer's own class, without our importing it.
+"""Makes our callbacks subclasses of a trainer's own callback class, without importing the trainer's library.
 
-Such a class is completed when its first instance is made: by then the program has imported the trainer's library.
+The base classes are added when the first callback is created: by then the program has imported the library.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from unified_profiler.errors import UsageError
 T = TypeVar("T")
 
 
-def completed(cls: type[T], bases: tuple[type[Any], ...], *, library: str) -> type[T]:
-    """Return the class with these among its bases; one and the same class each time.
+def with_bases(cls: type[T], bases: tuple[type[Any], ...], *, library: str) -> type[T]:
+    """Return the class with these additional bases; the same class object each time.
 
     Raises:
-        UsageError: There are none: the program has not imported the library.
+        UsageError: There are no bases, since the program has not imported the library.
     """
     if not bases:
-        msg = f"{cls.__name__} is a callback for {library}, which this program has not imported: import it first."
+        msg = f"{cls.__name__} is a callback for {library}, which this program has not imported. Import it first."
         raise UsageError(msg)
-    hashable: Any = cls  # mypy does not take a type[T] for one
+    hashable: Any = cls  # mypy does not accept type[T]
     missing = tuple(base for base in bases if not issubclass(cls, base))
-    return _joined(hashable, missing) if missing else cls
+    return _subclass(hashable, missing) if missing else cls
 
 
 @cache
-def _joined(cls: type[Any], bases: tuple[type[Any], ...]) -> Any:
+def _subclass(cls: type[Any], bases: tuple[type[Any], ...]) -> Any:
     names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
     return type(cls.__name__, (cls, *bases), names)

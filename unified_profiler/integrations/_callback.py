@@ -1,4 +1,4 @@
-"""What the callbacks of all trainers share: a Profiler, the steps to record, and what a step is."""
+"""Base class of the callbacks of all trainers."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from typing import Any, ClassVar
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.integrations._driver import StepDriver
 from unified_profiler.keywords import check_keywords, keywords_of
+from unified_profiler.model.records import StepSignal
 from unified_profiler.profiler import Profiler
 
 
 class StepCallback:
-    """Drives a Profiler by a trainer's calls. Subclasses have the methods that their trainer calls.
+    """Drives a Profiler by the calls of a trainer. Subclasses implement the methods that their trainer calls.
 
     Args:
         profiler: The Profiler to drive.
-        by: What a step is, one of `UNITS`.
+        by: The unit of a step, one of `UNITS`.
         steps: Instead of a schedule: the first and the last step to record, both included, counted from 0.
-        **options: Instead of a Profiler: keywords to make one with.
+        **options: Instead of a Profiler: keywords to create one.
 
     Raises:
-        ConfigurationError: A Profiler and keywords were given, or a wrong value.
-        ArgumentError: A keyword that neither the callback nor Profiler has.
+        ConfigurationError: Both a Profiler and keywords were given, or a wrong value.
+        ArgumentError: Neither the callback nor Profiler has such a keyword.
     """
 
     UNITS: ClassVar[tuple[str, ...]]
@@ -41,3 +42,19 @@ class StepCallback:
     def profiler(self) -> Profiler:
         """The Profiler, with its traces."""
         return self._driver.profiler
+
+    def _begin(self, stage: str, signal: str) -> None:
+        """Begin a stage; the outermost one sets the signal of the trace."""
+        if self._driver.stage is None and self.profiler.level:
+            self.profiler.step_signal = StepSignal(name=signal)
+        self._driver.begin(stage)
+
+    def _end_unit(self, stage: str, unit: str) -> None:
+        """End a step if it consists of such a unit."""
+        if self.by == unit:
+            self._driver.step(stage)
+
+    def _end_whole(self, stage: str) -> None:
+        """End a stage that is one step by epoch."""
+        self._end_unit(stage, "epoch")
+        self._driver.end(stage)

@@ -1,7 +1,7 @@
-"""StepDriver: what every trainer callback shares. It starts, steps and stops a Profiler as the trainer goes along.
+"""StepDriver: starts, steps and stops a Profiler for the callbacks of all trainers.
 
-It knows no framework. A callback translates its trainer's calls into `begin`, `step` and `end` of a phase ("train",
-"test", ...), and the driver sees to it that profiling never gets in the trainer's way.
+A callback translates the calls of its trainer to `begin`, `step` and `end` of a stage ("train", "test", ...). The
+driver is independent of frameworks and ensures that profiling never disturbs the trainer.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ logger = logging.getLogger("unified_profiler")
 
 
 class StepDriver:
-    """Follows one trainer after the other with one Profiler.
+    """Drives one Profiler through the stages of successive trainers.
 
-    The phase that begins first is the one that is followed: its units are the steps. Phases within it, such as the
-    validation of a training, end no steps; they are regions of the same name.
+    The units of the outermost stage are the steps. Stages within it, such as the validation of a training, end no
+    steps; they are regions of the same name.
 
-    A Profiler that runs already when a phase begins belongs to somebody else and is not stopped at its end. One that
-    was started here is; and if the trainer raised and never came to its end, it is stopped when the next phase begins,
-    when the driver is no longer used, or when the interpreter exits, and its trace is marked incomplete.
+    A Profiler that is already running when a stage begins is not stopped at its end. One that was started here is; if
+    the trainer raised and never ended the stage, it is stopped when the next stage begins, when the driver is garbage
+    collected, or when the interpreter exits, and its trace is marked incomplete.
 
-    What goes wrong is logged once, and nothing more is recorded until the next phase begins; a strict Profiler raises.
-    An error of the program's own work that came to light because a step's end waited for it goes on to the program.
+    Errors of the Profiler are logged once, and recording pauses until the next stage begins; a strict Profiler raises.
+    Errors of the program's own work, raised because the end of a step waited for it, are passed on to the program.
 
     Args:
         profiler: The Profiler to drive.
         steps: Instead of a Profiler or a schedule: the first and the last step to record, both included, counted from
             0 as in the trace. The step before the first one is the warm-up.
-        **options: Instead of a Profiler: keywords to make one with.
+        **options: Instead of a Profiler: keywords to create one.
 
     Raises:
-        ConfigurationError: A Profiler and keywords were given, or steps that are no range.
+        ConfigurationError: Both a Profiler and keywords were given, or `steps` is not a range.
     """
 
     def __init__(
@@ -57,88 +57,88 @@ class StepDriver:
             msg = f"Give a Profiler or the keywords to make one, not both; found {', '.join(sorted(options))}."
             raise ConfigurationError(msg)
         self.profiler = Profiler(**options) if profiler is None else profiler
-        self._on = self.profiler.level > 0
-        self._phase: str | None = None
-        self._within: list[tuple[str, Any]] = []
-        self._quiet = False
-        self._leave: weakref.finalize[[Profiler, int], StepDriver] | None = None
+        self._enabled = self.profiler.level > 0
+        self._stage: str | None = None
+        self._inner_regions: list[tuple[str, Any]] = []
+        self._failed = False
+        self._stop_if_dropped: weakref.finalize[[Profiler, int], StepDriver] | None = None
 
     @property
-    def phase(self) -> str | None:
-        """The phase whose units are the steps, None outside trainers."""
-        return self._phase
+    def stage(self) -> str | None:
+        """The outermost stage, None outside trainers."""
+        return self._stage
 
-    def begin(self, phase: str) -> None:
-        """Begin a phase; a leftover of the same phase, whose trainer must have raised, is ended first."""
-        if not self._on:
+    def begin(self, stage: str) -> None:
+        """Begin a stage; if the same stage is still open because its trainer raised, it is ended first."""
+        if not self._enabled:
             return
-        if self._phase == phase:
+        if self._stage == stage:
             self.abandon()
-        if self._phase is None:
-            self._phase, self._quiet = phase, False
-            self._do(self._start)
+        if self._stage is None:
+            self._stage, self._failed = stage, False
+            self._run(self._start)
         else:
-            self._within.append((phase, self.profiler.region(phase).__enter__()))
+            self._inner_regions.append((stage, self.profiler.region(stage).__enter__()))
 
-    def step(self, phase: str) -> None:
-        """End a step, if it is this phase that is followed."""
-        if phase == self._phase and not self._quiet:
-            self._do(self.profiler.step)
+    def step(self, stage: str) -> None:
+        """End a step, if this is the outermost stage."""
+        if stage == self._stage and not self._failed:
+            self._run(self.profiler.step)
 
-    def end(self, phase: str) -> None:
-        """End a phase; the end of a phase that never began does nothing."""
-        if phase == self._phase:
-            self._leave_regions()
-            self._phase = None
-            self._do(self._stop)
-        elif self._within and self._within[-1][0] == phase:
-            self._within.pop()[1].__exit__(None, None, None)
+    def end(self, stage: str) -> None:
+        """End a stage; does nothing for a stage that has not begun."""
+        if stage == self._stage:
+            self._close_regions()
+            self._stage = None
+            self._run(self._stop)
+        elif self._inner_regions and self._inner_regions[-1][0] == stage:
+            self._inner_regions.pop()[1].__exit__(None, None, None)
 
     def abandon(self) -> None:
-        """End what a trainer that raised left behind, if anything: a new trainer is about to begin."""
-        if self._phase is None:
+        """End a stage that a trainer left open because it raised, if there is one."""
+        if self._stage is None:
             return
-        self._leave_regions()
-        self._phase = None
-        leave, self._leave = self._leave, None
-        if leave is not None:
-            atexit.unregister(leave)
-            leave()
+        self._close_regions()
+        self._stage = None
+        stop, self._stop_if_dropped = self._stop_if_dropped, None
+        if stop is not None:
+            atexit.unregister(stop)
+            stop()
 
     def _start(self) -> None:
         try:
             self.profiler.start()
-        except UsageError:  # it is running already: whoever started it stops it
+        except UsageError:  # already running, so other code stops it
             return
-        self._leave = weakref.finalize(self, _stop_incomplete, self.profiler, threading.get_ident())
-        self._leave.atexit = False  # its own turn comes after that of the frameworks, which is too late
-        atexit.register(self._leave)
+        self._stop_if_dropped = weakref.finalize(self, _stop_incomplete, self.profiler, threading.get_ident())
+        self._stop_if_dropped.atexit = False  # finalizers run after the exit handlers of frameworks, which is too late
+        atexit.register(self._stop_if_dropped)
 
     def _stop(self) -> None:
-        leave, self._leave = self._leave, None
-        if leave is not None:
-            atexit.unregister(leave)
-            leave.detach()
+        stop, self._stop_if_dropped = self._stop_if_dropped, None
+        if stop is not None:
+            atexit.unregister(stop)
+            stop.detach()
             self.profiler.stop()
 
-    def _do(self, action: Callable[[], None]) -> None:
-        """Keep the Profiler's own errors from the trainer."""
+    def _run(self, action: Callable[[], None]) -> None:
+        """Run an action without letting the Profiler's own errors reach the trainer."""
         try:
             action()
         except UnifiedProfilerError as error:
             if self.profiler.settings.strict:
                 raise
-            if not self._quiet:
-                logger.error("Profiling ends here, the training goes on: %s", mask_message(text_of(error)))  # noqa: TRY400
-            self._quiet = True
+            if not self._failed:
+                logger.error("Profiling ends, the training continues: %s", mask_message(text_of(error)))  # noqa: TRY400
+            self._failed = True
 
-    def _leave_regions(self) -> None:
-        while self._within:
-            self._within.pop()[1].__exit__(None, None, None)
+    def _close_regions(self) -> None:
+        while self._inner_regions:
+            self._inner_regions.pop()[1].__exit__(None, None, None)
 
 
 class _TrainerRaisedError(Exception):
-    """Tells a Profiler that the trainer which it followed never came to its end."""
+    """Marks the trace of a trainer that never ended its stage as incomplete."""
 
 
 def _stop_incomplete(profiler: Profiler, thread: int) -> None:
@@ -147,13 +147,13 @@ def _stop_incomplete(profiler: Profiler, thread: int) -> None:
         return
     try:
         profiler.__exit__(_TrainerRaisedError, _TrainerRaisedError(), None)
-    except Exception as error:  # noqa: BLE001  also strict: nobody could catch it here
+    except Exception as error:  # noqa: BLE001  also if strict: no code could catch it
         reason = mask_message(text_of(error))
         logger.error("The Profiler of a training that raised could not be stopped: %s", reason)  # noqa: TRY400
 
 
 def window(first: int, last: int) -> Schedule:
-    """Make the schedule that records the steps from first to last, both included, after one step of warm-up."""
+    """Return the schedule that records the steps from first to last, both included, after one step of warm-up."""
     warmup = min(first, 1)
     return Schedule(skip_first=first - warmup, wait=0, warmup=warmup, active=last - first + 1, repeat=1)
 

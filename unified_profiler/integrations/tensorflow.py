@@ -1,6 +1,6 @@
-"""For TensorFlow programs that run graphs in sessions (`tf.compat.v1`): a hook for their trainers, names for graphs.
+"""A hook and a wrapper for TensorFlow programs that run graphs in sessions (`tf.compat.v1`).
 
-It imports nothing of TensorFlow. What the runs hold is recorded by the backend, for every session in the process.
+It does not import TensorFlow. The content of the runs is recorded by the backend, for every session in the process.
 """
 
 # ruff: noqa: ARG002  the signatures are those of TensorFlow
@@ -17,7 +17,7 @@ from unified_profiler.keywords import check_keywords, checked_keywords, keywords
 from unified_profiler.profiler import Profiler
 
 GRAPH_NAME = "_unified_profiler_name"
-"""Attribute of a `tf.Graph` by which the TensorFlow backend tells graphs apart."""
+"""Attribute of a `tf.Graph` that the TensorFlow backend reads as the name of the graph."""
 
 S = TypeVar("S")
 
@@ -26,27 +26,27 @@ logger = logging.getLogger("unified_profiler")
 
 @checked_keywords
 def profiled_session(session: S, profiler: Profiler, *, graph: str | None = None, step_per_run: bool = False) -> S:
-    """Make each `run` of a session a region, and name the graph it runs.
+    """Record each `run` of a session as a region, and name its graph.
 
     Args:
         session: A `tf.compat.v1.Session` or InteractiveSession.
-        profiler: The Profiler that records; start it before the runs that are to be recorded.
-        graph: The name under which the events of this graph are found, such as "vgg16".
-        step_per_run: Whether the end of a `run` is the end of a step. Leave it off where a step runs several graphs,
-            or the same one several times, and call `profiler.step()`.
+        profiler: The Profiler; start it before the runs to record.
+        graph: The name of this graph in its events, such as "vgg16".
+        step_per_run: Whether each `run` is a step. Leave it off if a step runs several graphs, or the same one several
+            times, and call `profiler.step()`.
 
     Returns:
-        The same session: only its `run` is another one. What `run` returns and raises stays what it is.
+        The same session with a wrapped `run`, whose results and errors are unchanged.
     """
     if graph is not None:
         _name_graph(session, graph)
     if profiler.level:
-        _Runs(profiler, graph or "session.run", step_per_run=step_per_run).follow(session)
+        _SessionRuns(profiler, graph or "session.run", step_per_run=step_per_run).wrap(session)
     return session
 
 
-class _Runs:
-    """The runs of one session."""
+class _SessionRuns:
+    """Records the runs of one session."""
 
     def __init__(self, profiler: Profiler, name: str, *, step_per_run: bool) -> None:
         self._profiler = profiler
@@ -55,24 +55,24 @@ class _Runs:
         self._seen_running = False
         self._warned = False
 
-    def follow(self, session: Any) -> None:
-        """Put a `run` of its own on the session; the class's is looked up at each call, since recorders replace it."""
-        native = type(session)
-        theirs = vars(session).get("run")
-        if getattr(theirs, _OURS, False):  # named again: the last name holds
-            theirs = None
+    def wrap(self, session: Any) -> None:
+        """Set `run` on the session; that of the class is looked up at each call, since recorders replace it."""
+        cls = type(session)
+        user_run = vars(session).get("run")
+        if getattr(user_run, _WRAPPED, False):  # wrapped before: the last name counts
+            user_run = None
 
-        @functools.wraps(native.run)
+        @functools.wraps(cls.run)
         def run(*args: Any, **kwargs: Any) -> Any:
             with self._profiler.region(self._name):
-                result = native.run(session, *args, **kwargs) if theirs is None else theirs(*args, **kwargs)
-            self._ended()
+                result = cls.run(session, *args, **kwargs) if user_run is None else user_run(*args, **kwargs)
+            self._after_run()
             return result
 
-        setattr(run, _OURS, True)
+        setattr(run, _WRAPPED, True)
         session.run = run
 
-    def _ended(self) -> None:
+    def _after_run(self) -> None:
         if self._profiler.running:
             self._seen_running = True
             if self._step_per_run:
@@ -88,26 +88,26 @@ class _Runs:
                 raise
             self._warn(str(error))
 
-    def _warn(self, why: str) -> None:
+    def _warn(self, reason: str) -> None:
         if not self._warned:
             self._warned = True
-            logger.warning("Runs of the session %r are not recorded: %s", self._name, why)
+            logger.warning("Runs of the session %r are not recorded: %s", self._name, reason)
 
 
 class ProfilerHook:
     """A hook for MonitoredSession and MonitoredTrainingSession: each `run` through it is a step.
 
-    It has what those sessions call and inherits from nothing. A Profiler which is not running is started when the
-    session is there and stopped at its end; one which is running is left running.
+    It implements the methods that those sessions call, without a base class. A Profiler that is not running is started
+    when the session is created and stopped at its end; a running one is left running.
 
     Args:
         profiler: The Profiler to drive.
-        graph: The name under which the events of the graph are found, such as "vgg16".
+        graph: The name of the graph in its events, such as "vgg16".
         steps: Instead of a schedule: the first and the last step to record, both included, counted from 0.
-        **options: Instead of a Profiler: keywords to make one with.
+        **options: Instead of a Profiler: keywords to create one.
 
     Raises:
-        ConfigurationError: A Profiler and keywords were given, or a wrong value.
+        ConfigurationError: Both a Profiler and keywords were given, or a wrong value.
     """
 
     def __init__(
@@ -128,30 +128,30 @@ class ProfilerHook:
         return self._driver.profiler
 
     def begin(self) -> None:
-        """Make ready for a new session."""
+        """Prepare for a new session."""
         self._driver.abandon()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Begin to follow a session; one that was made anew after it was lost is the same to us."""
+        """Begin a session; one that is created again after it was lost continues the stage."""
         if self._graph is not None:
             _name_graph(session, self._graph)
-        if self._driver.phase is None:
-            self._driver.begin(_PHASE)
+        if self._driver.stage is None:
+            self._driver.begin(_STAGE)
 
     def before_run(self, run_context: Any) -> None:
-        """Ask for nothing: runs are traced by the backend."""
+        """Request nothing: runs are traced by the backend."""
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """End a step."""
-        self._driver.step(_PHASE)
+        self._driver.step(_STAGE)
 
     def end(self, session: Any) -> None:
-        """End with the session; one that raised never comes here."""
-        self._driver.end(_PHASE)
+        """End a session that did not raise."""
+        self._driver.end(_STAGE)
 
 
-_PHASE = "session"
-_OURS = "_unified_profiler_run"
+_STAGE = "session"
+_WRAPPED = "_unified_profiler_run"
 
 
 def _name_graph(session: Any, name: str) -> None:

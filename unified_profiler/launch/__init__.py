@@ -1,3 +1,3 @@
-"""Running an unmodified script under the profiler: finding its steps, windows that always end with a result."""
+"""Runs an unmodified script under the profiler, detects its steps and records some of them."""
 
 from __future__ import annotations

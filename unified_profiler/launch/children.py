@@ -1,11 +1,12 @@
-"""Processes that a script starts: what they do is not recorded, which is worth a hint where that is much."""
+"""Measures the CPU time of child processes, which are not recorded, for a hint to the user."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -13,49 +14,47 @@ from unified_profiler.launch.post_import import ImportWatch
 from unified_profiler.spi.patching import Invoke, wrap_method
 
 _SHARE = 0.25
-"""Children are mentioned if they used at least this part of the process's own CPU time."""
-_MOST_NAMES = 3
+"""Children are mentioned if they used at least this fraction of the CPU time of the process itself."""
+_MAX_NAMES = 3
 
 
 class Children:
-    """Counts the processes that a script starts, and measures the CPU time of all that were waited for.
+    """Counts the processes that a script starts, and measures the CPU time of all that have ended.
 
-    Helpers are not mentioned: daemons, such as the workers of loaders and pools, and processes that a framework
+    Helpers are not mentioned: daemons, such as the workers of data loaders and pools, and processes that a framework
     starts, such as the compilers of torch.compile and the writer of MindSpore's summaries.
     """
 
     def __init__(self, frameworks: Collection[str] = ()) -> None:
         self._frameworks = frozenset(frameworks)
         self._helpers = 0
-        self._names: dict[str, int] = {}
-        self._own, self._theirs = _cpu_seconds()
+        self._names: Counter[str] = Counter()
+        self._cpu_at_start = _cpu_seconds()
 
     @contextmanager
     def watched(self, imports: ImportWatch) -> Iterator[None]:
-        """Watch in a block."""
-        undo: list[Any] = []
-        imports.when_imported(
-            "multiprocessing.process",
-            lambda module: undo.append(wrap_method(module.BaseProcess, "start", self._process_starts)),
-        )
-        imports.when_imported(
-            "subprocess", lambda module: undo.append(wrap_method(module.Popen, "__init__", self._program_starts))
-        )
-        try:
+        """Count the processes started in the block."""
+        with ExitStack() as patches:
+            imports.when_imported(
+                "multiprocessing.process",
+                lambda module: patches.callback(wrap_method(module.BaseProcess, "start", self._process_starts)),
+            )
+            imports.when_imported(
+                "subprocess",
+                lambda module: patches.callback(wrap_method(module.Popen, "__init__", self._program_starts)),
+            )
             yield
-        finally:
-            while undo:
-                undo.pop()()
 
     def hints(self) -> Iterator[str]:
-        """Say what is missing since it ran in other processes."""
-        own, theirs = (now - before for now, before in zip(_cpu_seconds(), (self._own, self._theirs), strict=True))
-        if theirs < _SHARE * own or (self._helpers and not self._names):
+        """Return a hint if a lot of work ran in child processes."""
+        own, children = (now - before for now, before in zip(_cpu_seconds(), self._cpu_at_start, strict=True))
+        if children < _SHARE * own or (self._helpers and not self._names):
             return
+        names = ", ".join(f"{count} of {name}" for name, count in list(self._names.items())[:_MAX_NAMES])
         yield (
-            f"Child processes{self._described()} used {theirs:.1f} s of CPU time, this process {own:.1f} s. What they "
-            "did is not recorded: use Profiler in the function that they run, or start ranks by a launcher such as "
-            "torchrun."
+            f"Child processes{names and f' ({names})'} used {children:.1f} s of CPU time, this process {own:.1f} s. "
+            "Their work is not recorded: use Profiler in the function that they run, or start the ranks with a "
+            "launcher such as torchrun."
         )
 
     def _process_starts(self, invoke: Invoke, process: Any, _args: tuple[Any, ...]) -> Any:
@@ -72,11 +71,7 @@ class Children:
         if is_helper:
             self._helpers += 1
         else:
-            self._names[name] = self._names.get(name, 0) + 1
-
-    def _described(self) -> str:
-        names = [f"{count} of {name}" for name, count in list(self._names.items())[:_MOST_NAMES]]
-        return f" ({', '.join(names)})" if names else ""
+            self._names[name] += 1
 
 
 def _package(module: str) -> str:
@@ -84,7 +79,7 @@ def _package(module: str) -> str:
 
 
 def _starter(frame: FrameType | None) -> str:
-    """Return the module that starts a process: the nearest that is neither Python's own nor the profiler's."""
+    """Return the module that starts a process: the nearest one outside the standard library and the profiler."""
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if _package(module) not in sys.stdlib_module_names and not module.startswith("unified_profiler"):
@@ -94,6 +89,6 @@ def _starter(frame: FrameType | None) -> str:
 
 
 def _cpu_seconds() -> tuple[float, float]:
-    """Return the CPU time of this process and of the children that it has waited for."""
+    """Return the CPU time of this process and of its children that have ended."""
     times = os.times()
     return times.user + times.system, times.children_user + times.children_system

@@ -1,9 +1,8 @@
-"""Which of the signals that a framework sends ends a step: pure rules, no hooks and no profiler.
+"""Decides which of a framework's signals ends a step: pure rules, without hooks or a profiler.
 
-Signals have priorities; a surer one that fires replaces a less sure one, and less sure ones wait a while for it. Among
-the objects that send the chosen signal, or another one of its priority, one is the anchor, and only it ends steps.
-Whenever it turns out that steps were counted by the wrong signal or the wrong anchor, they are counted anew
-(`Recount`).
+Signals have priorities: a more reliable signal replaces a less reliable one, which is held back for a while to wait for
+it. Among the senders of the chosen signal, and of others with its priority, one is the anchor, and only it ends steps.
+If steps turn out to be counted by the wrong signal or the wrong anchor, they are recounted (`Recount`).
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from unified_profiler.launch.anchor import Anchor, Recount
 from unified_profiler.model.records import StepSignal
 
 HOLD_BACK = 4
-"""Fires that a signal other than the surest waits for a better one."""
+"""Number of signals that a less reliable kind waits for a better one."""
 HOLD_BACK_EXPECTING = 64
-"""The same once something announced that the surest signal is to be expected: an optimizer was made."""
-_MOST_NOTES = 20
+"""The same once the most reliable signal is expected because an optimizer was created."""
+_MAX_SWITCHES = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signal:
-    """A kind of signal, as the detector sees it."""
+    """A kind of signal."""
 
     name: str
     priority: int
@@ -31,56 +30,56 @@ class Signal:
 
     @property
     def order(self) -> tuple[bool, int]:
-        """The smaller, the better: training before evaluation, then by priority."""
+        """Sort key, the best first: training before evaluation, then by priority."""
         return (not self.training, self.priority)
 
     @property
     def label(self) -> str:
-        """The name in sentences."""
+        """The name in messages."""
         return self.name if self.training else f"{self.name} (evaluation)"
 
     @property
-    def surest(self) -> bool:
-        """Whether there is nothing better to wait for: an optimizer's word, or that of the trainer around it."""
+    def is_best(self) -> bool:
+        """Whether there is no better signal to wait for: it comes from an optimizer, or from a trainer around it."""
         return self.training and self.priority <= 0
 
 
 class Detector:
-    """Decides which fires of all signals end a step.
+    """Decides which signals end a step.
 
     Attributes:
-        chosen: The signal that ends steps now, or would if it were not held back.
-        steps: Steps counted so far.
-        revision: Goes up whenever `result()` changes.
+        chosen: The signal that ends steps now, unless it is held back.
+        steps: Number of steps counted so far.
+        revision: Increases whenever `result()` changes.
     """
 
     def __init__(self, *, hold_back: bool = True) -> None:
-        """Make a detector; without hold back every signal ends steps from its first fire on."""
+        """Create a detector; without `hold_back` every signal ends steps from the first one on."""
         self.chosen: Signal | None = None
         self.steps = 0
         self.revision = 0
         self._patience = HOLD_BACK if hold_back else 1
         self._expecting = False
         self._released = False
-        self._replaces = False
-        self._keeps = False
+        self._replaces_steps = False
+        self._keeps_steps = False
         self._held: list[int] = []
         self._anchor = Anchor()
-        self._history: list[str] = []
+        self._switches: list[str] = []
 
     def expect_better(self) -> None:
-        """Take the announcement that the surest signal is to be expected."""
+        """Expect the most reliable signal, which was announced."""
         self._expecting = True
 
     def feed(self, signal: Signal, source: int, now_ns: int = 0) -> bool | Recount:
-        """Take one fire of a signal from a source.
+        """Process one signal from a source.
 
         Returns:
-            True if it ends a step, False if not, or how the steps so far are to be counted instead.
+            True if it ends a step, False if not, or a correction of the steps so far.
         """
-        forget = False
+        is_void = False
         if self.chosen is None or signal.order < self.chosen.order:
-            forget = self._choose(signal)
+            is_void = self._choose(signal)
         if self.chosen is None or signal.order != self.chosen.order:
             return False
         sources = len(self._anchor.sources)
@@ -88,69 +87,69 @@ class Detector:
         self.revision += len(self._anchor.sources) - sources
         if self._released:
             return self._count(ended, signal)
-        return self._hold(ended, now_ns) or (forget and Recount(keep=False))
+        return self._hold(ended, now_ns) or (is_void and Recount(keep=False))
 
     @property
     def held_back(self) -> int:
-        """How many ends of steps are held back, waiting for a surer signal."""
+        """Number of ends of steps that wait for a more reliable signal."""
         return 0 if self._released else len(self._held)
 
     def result(self) -> StepSignal | None:
-        """Return what is to be written down about the signal; None if none ever ended a step."""
+        """Return the record of the signal for the run; None if no signal has ended a step."""
         if self.chosen is None or not self._released:
             return None
-        return StepSignal(name=self.chosen.name, sources=len(self._anchor.sources), switches=tuple(self._history))
+        return StepSignal(name=self.chosen.name, sources=len(self._anchor.sources), switches=tuple(self._switches))
 
     def _choose(self, signal: Signal) -> bool:
-        """Take a surer signal; return whether steps were counted by another one, which are void now.
+        """Choose a more reliable signal; return whether steps were counted by another one, which are void now.
 
-        Steps stay that the surest kind of signal has ended again and again: a loop that came before a trainer's.
+        Steps that the best kind of signal has ended repeatedly are kept: a loop before that of a trainer.
         """
         before, counted = self.chosen, self._released
-        self._keeps = counted and before is not None and before.surest and self._anchor.fixed
-        if before is not None and (counted or self._replaces):
-            anew = "" if self._keeps else ", steps count anew"
-            self._note(f"after step {self.steps}: {before.label} gave way to {signal.label}{anew}")
+        self._keeps_steps = counted and before is not None and before.is_best and self._anchor.fixed
+        if before is not None and (counted or self._replaces_steps):
+            recounted = "" if self._keeps_steps else ", steps were recounted"
+            self._add_switch(f"after step {self.steps}: {before.label} gave way to {signal.label}{recounted}")
         self.chosen = signal
         self._anchor = Anchor()
-        if self._keeps:
+        if self._keeps_steps:
             return False
         self._held = []
-        self._replaces = self._replaces or counted
+        self._replaces_steps = self._replaces_steps or counted
         self._released = False
         self.steps = 0
         return counted
 
     def _hold(self, ended: bool | Recount, now_ns: int) -> bool | Recount:
-        """Collect ends of steps while something better may come."""
+        """Collect ends of steps while a better signal may come."""
         if isinstance(ended, Recount):
             self._held = [*(self._held if ended.keep else ()), *ended.ends]
         elif ended:
             self._held.append(now_ns)
-        if not ended or len(self._held) < self._needed():
+        if not ended or len(self._held) < self._required():
             return False
         self._released = True
         self.revision += 1
         self.steps = len(self._held)
-        if self.steps == 1 and not self._replaces:
+        if self.steps == 1 and not self._replaces_steps:
             return True
-        return Recount(keep=False, ends=tuple(self._held), held_back=self._needed() > 1)
+        return Recount(keep=False, ends=tuple(self._held), held_back=self._required() > 1)
 
     def _count(self, ended: bool | Recount, signal: Signal) -> bool | Recount:
-        if not isinstance(ended, Recount) or (self._keeps and not ended.keep):
+        if not isinstance(ended, Recount) or (self._keeps_steps and not ended.keep):
             self.steps += bool(ended)
             return bool(ended)
         if ended.keep:
-            self._note(f"after step {self.steps}: another source of {signal.label} took over")
+            self._add_switch(f"after step {self.steps}: another source of {signal.label} took over")
         self.steps = len(ended.ends) + (self.steps if ended.keep else 0)
         return ended
 
-    def _needed(self) -> int:
-        if self._patience == 1 or (self.chosen is not None and self.chosen.surest):
+    def _required(self) -> int:
+        if self._patience == 1 or (self.chosen is not None and self.chosen.is_best):
             return 1
         return HOLD_BACK_EXPECTING if self._expecting else self._patience
 
-    def _note(self, text: str) -> None:
-        if len(self._history) < _MOST_NOTES:
-            self._history.append(text)
+    def _add_switch(self, text: str) -> None:
+        if len(self._switches) < _MAX_SWITCHES:
+            self._switches.append(text)
             self.revision += 1

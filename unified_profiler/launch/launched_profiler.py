@@ -1,4 +1,4 @@
-"""LaunchedProfiler: a Profiler whose steps are found by a launcher, which may correct them later."""
+"""LaunchedProfiler: a Profiler whose steps are detected by a launcher, which may correct them later."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from unified_profiler.schedule import Phase
 
 
 class LaunchedProfiler(Profiler):
-    """A Profiler with what only a launcher needs."""
+    """A Profiler with the additional methods of a launcher."""
 
     def is_of_program(self, error: Exception) -> bool:
-        """Return whether an error of the program's own work was raised here, since a recorder waited for that work."""
+        """Return whether this is an error of the program's own work, raised because a recorder waited for that work."""
         return error is self._execution.program_error
 
     def add_hints(self, hints: Iterable[str]) -> None:
-        """Keep advice on what would make the result better."""
+        """Keep advice on how to get a better result."""
         for hint in hints:
             self._delivery.hint(hint)
         self._delivery.close(self._steps)
 
     def recount(self, ends: Sequence[int], *, keep: int = 0) -> None:
-        """Replace what counted as steps so far, once it is known what a step is.
+        """Replace the steps counted so far, once it is known what a step is.
 
-        Recorded steps among those replaced are thrown away, and the schedule begins anew; else it goes on.
+        If recorded steps are replaced, their recording is discarded and the schedule starts over; else it continues.
 
         Args:
-            ends: When each step ended that counts instead, in nanoseconds since the Unix epoch.
-            keep: How many of the first steps stay as they are.
+            ends: End of each replacing step, in nanoseconds since the Unix epoch.
+            keep: Number of steps at the beginning that stay unchanged.
         """
         self._sequencer.recount(ends, keep=keep)
 
@@ -39,11 +39,11 @@ class LaunchedProfiler(Profiler):
             self._execution.annotate_step(attributes)
 
     def begin_step(self) -> None:
-        """Have the current step begin now: what came before belongs to no step."""
+        """Let the current step begin now: the time before belongs to no step."""
         if self.phase is Phase.RECORD:
             self._execution.synchronize()
         self._steps.begin(self._clock(), self.phase)
 
     def mark_phase(self, phase: Phase) -> None:
-        """Store another phase than planned for the steps from the current one on: the opening window records them."""
+        """Set the phase of the steps from the current one on, which the opening window records."""
         self._steps.begin(self._steps.start_of(self.current_step), phase)

@@ -1,4 +1,4 @@
-"""`run`: a program under the profiler from its first line to its last, whatever way it ends."""
+"""Runs a program under the profiler from start to end, however it ends, and returns the result of `run`."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from unified_profiler.schedule import Schedule
 from unified_profiler.spi import Backend, HookRole, StepHook
 
 DEFAULT_SCHEDULE = Schedule(wait=1, warmup=1, active=3, repeat=1)
-"""One short window near the beginning. The first steps teach which object ends a step, so they are not recorded."""
+"""One short window near the beginning. The first steps show which object ends a step, so they are not recorded."""
 RANK_STEPS = 20
-"""Steps recorded instead where a launcher started several ranks: to name a slow one takes that many."""
+"""Number of steps to record if a launcher started several ranks: fewer do not identify a slow rank."""
 DEFAULT_OUTPUT = Path("profile")
 OPENING_SECONDS = 10.0
 MAX_EVENTS = 1_000_000
-"""What takes about a minute to be turned into a trace; steps with loops inside, as those of LBFGS, have that many."""
+"""Converting this many takes about a minute; steps with inner loops, such as those of LBFGS, have as many."""
 
 _GAVE_WAY = (
-    "The script uses a native profiler itself, so recording ended where that began. "
-    "Take it out of the script to record later steps."
+    "The script uses a native profiler itself, so recording ended when that began. "
+    "Remove it from the script to record later steps."
 )
 
 logger = logging.getLogger("unified_profiler")
@@ -54,13 +54,13 @@ logger = logging.getLogger("unified_profiler")
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchOptions:
-    """How a program is profiled.
+    """Options of a launch.
 
     Attributes:
-        schedule: Which steps are recorded; None for that of the settings, or `DEFAULT_SCHEDULE`.
-        step_signal: The signal that ends steps, "auto" to find it, "none" to look for none.
-        opening_seconds: How long the opening window may record at most; 0 for none.
-        profiler: Keywords of the Profiler that were given: output_dir, backend, level, record_shapes...
+        schedule: The steps to record; None for the schedule of the settings, or `DEFAULT_SCHEDULE`.
+        step_signal: The signal that ends steps, "auto" to detect it, "none" for no detection.
+        opening_seconds: Time limit of the opening window; 0 for no window.
+        profiler: Keywords for the Profiler: output_dir, backend, level, record_shapes...
     """
 
     schedule: Schedule | None = None
@@ -71,15 +71,15 @@ class LaunchOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of it.
+    """The result of a launch.
 
     Attributes:
-        exit_code: The program's own.
-        run: What was recorded; None where the profiler is switched off.
-        signal: What ended steps.
-        hints: What would have made the result better, in words.
-        failures: What went wrong in profiling.
-        error: What `strict` would have raised.
+        exit_code: The exit code of the program.
+        run: The recording; None if the profiler is disabled.
+        signal: The signal that ended steps.
+        hints: Advice on how to get a better result.
+        failures: Failures of the profiler.
+        error: The error that `strict` would have raised.
     """
 
     exit_code: int
@@ -96,7 +96,7 @@ def launch(program: Program, options: LaunchOptions) -> Outcome:
 
     Raises:
         ConfigurationError: An option is wrong; the program was not started.
-        FrameworkNotInstalledError: A backend was named whose framework is not there.
+        FrameworkNotInstalledError: The framework of a given backend is not installed.
     """
     settings = resolve({})
     plan = options.schedule or settings.schedule or default_schedule()
@@ -114,7 +114,7 @@ def launch(program: Program, options: LaunchOptions) -> Outcome:
 
 
 def default_schedule() -> Schedule:
-    """Return which steps are recorded if nothing is asked for: more of them where ranks can be compared."""
+    """Return the default schedule, with more steps if there are ranks to compare."""
     return replace(DEFAULT_SCHEDULE, active=RANK_STEPS) if this_job().world_size > 1 else DEFAULT_SCHEDULE
 
 
@@ -127,7 +127,7 @@ class _Launch:
         self._children = Children({backend.module for backend in _backends(profiler)})
         self._process = os.getpid()
         self._opening = OpeningWindow(
-            lambda folder: _opening_profiler(options, folder),
+            lambda directory: _opening_profiler(options, directory),
             limit_seconds=options.opening_seconds,
             interruption=interruption,
             signaled=lambda: self._finder.detector.chosen is not None,
@@ -147,8 +147,8 @@ class _Launch:
         )
         self._revision = -1
         self._error: Exception | None = None
-        self._own_hints: tuple[str, ...] = ()
-        self._stood_in = False
+        self._final_hints: tuple[str, ...] = ()
+        self._opening_used = False
         self._gave_way = False
 
     def run(self, program: Program, imports: ImportWatch) -> Outcome:
@@ -177,7 +177,7 @@ class _Launch:
             self._windows.step()
 
     def _begin_evaluation(self) -> None:
-        """Keep evaluation apart from training; in a program that only evaluates, it is what steps are made of."""
+        """Separate evaluation from training; in a program that only evaluates, it is divided into steps."""
         chosen = self._finder.detector.chosen
         if chosen is not None and chosen.training:
             self._windows.begin_evaluation()
@@ -187,7 +187,7 @@ class _Launch:
         self._finder.contents.clear()
 
     def _give_way(self) -> None:
-        """Leave the native profiler to the script: the results it asked for come first."""
+        """Release the native profiler for the script, whose own use takes precedence."""
         self._gave_way = True
         self._profiler.step_signal = self._finder.detector.result()
         self._windows.end(_GAVE_WAY)
@@ -197,7 +197,7 @@ class _Launch:
         try:
             with self._interruption.held():
                 self._finish()
-        except SystemExit:  # SIGTERM while the result was written: it is written, and the program was at its end
+        except SystemExit:  # SIGTERM while the result was being written, which is complete now
             code = TERMINATED
         run = self._profiler.run
         return Outcome(
@@ -212,38 +212,39 @@ class _Launch:
 
     def _finish(self) -> None:
         try:
-            self._stood_in = self._windows.finish()
-            self._own_hints = tuple(self._found_hints())
-            self._profiler.add_hints(self._own_hints)
-        except Exception as error:  # noqa: BLE001  the program's own exit code and the table come first
+            self._opening_used = self._windows.finish()
+            self._final_hints = tuple(self._detection_hints())
+            self._profiler.add_hints(self._final_hints)
+        except Exception as error:  # noqa: BLE001  the program's exit code and the table are still shown
             self._error = error
 
     def _hints(self, run: Run) -> Iterable[str]:
         hints = [trace.info.hints for trace in run.traces]
-        if not self._stood_in:  # else the trace that stood in says why, and more to the point
+        if not self._opening_used:  # else its trace has a more specific hint
             hints += [manifest.hints for manifest in run.manifests.values()]
             hints += [(_GAVE_WAY,)] if self._gave_way else []
-        yield from dict.fromkeys(chain(*hints, self._own_hints))
+        yield from dict.fromkeys(chain(*hints, self._final_hints))
 
-    def _found_hints(self) -> Iterable[str]:
-        """Return what is known only now, at the end of the script."""
+    def _detection_hints(self) -> Iterable[str]:
+        """Return hints on the detection of steps and on child processes, at the end of the script."""
         yield from uneven_steps(self._profiler.run)
         yield from self._children.hints()
-        waiting = self._finder.detector
-        if waiting.held_back and waiting.chosen is not None:
+        detector = self._finder.detector
+        if detector.held_back and detector.chosen is not None:
             yield (
-                f"{waiting.held_back} iterations were seen by {waiting.chosen.label}, but a surer signal was awaited: "
-                f"an optimizer's, where one was made. Give --step-signal {waiting.chosen.name} to have them count."
+                f"{detector.held_back} iterations were seen by {detector.chosen.label}, but are not counted as steps, "
+                "since a more reliable signal was expected: that of an optimizer, if one was created. Give "
+                f"--step-signal {detector.chosen.name} to count them."
             )
         if self._finder.unhooked:
             yield (
-                "This version of the framework has some signals in places that are not known here, so they ended no "
-                f"steps: {'; '.join(self._finder.unhooked)}. Call Profiler.step() in the script if steps are missing."
+                "Some step signals could not be hooked in this version of the framework: "
+                f"{'; '.join(self._finder.unhooked)}. Call Profiler.step() in the script if steps are missing."
             )
-        if self._finder.elsewhere:
+        if self._finder.other_threads:
             yield (
-                f"{self._finder.elsewhere} signals came from other threads than the main one, where steps are not "
-                "followed. Use Profiler in the script, on the thread that trains."
+                f"{self._finder.other_threads} signals came from other threads than the main thread, where steps are "
+                "not detected. Use Profiler in the script, on the thread that trains."
             )
 
 
@@ -260,9 +261,9 @@ def _step_hooks(backend: Backend) -> Sequence[StepHook]:
 
 
 def _leave_child(code: int) -> NoReturn:
-    """End a forked child that ran on to the end of the script, as Python would but for the libraries' own last acts.
+    """End a forked child that ran to the end of the script, without the exit handlers of native libraries.
 
-    A native profiler has threads that a child lacks: torch's waits for them for ever when the process ends.
+    A native profiler has threads that a child lacks: torch's waits for them forever when the process ends.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -271,15 +272,9 @@ def _leave_child(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _opening_profiler(options: LaunchOptions, folder: Path) -> Profiler:
-    keywords = {
-        "max_events": MAX_EVENTS,
-        **options.profiler,
-        **LEAN,
-        "output_dir": folder,
-        "deliver": "deferred",
-        "strict": False,
-    }
+def _opening_profiler(options: LaunchOptions, directory: Path) -> Profiler:
+    keywords = {"max_events": MAX_EVENTS, **options.profiler, **LEAN}
+    keywords |= {"output_dir": directory, "deliver": "deferred", "strict": False}
     return Profiler(schedule=record_always, **keywords)
 
 
@@ -290,7 +285,7 @@ def _backends(profiler: Profiler) -> tuple[Backend, ...]:
 
 @contextmanager
 def _quiet_log() -> Iterator[None]:
-    """Keep the package's log out of the script's output: failures and hints are shown at the end."""
+    """Keep log messages out of the script's output: failures and hints are shown at the end."""
     handler, propagate = logging.NullHandler(), logger.propagate
     logger.addHandler(handler)
     logger.propagate = False

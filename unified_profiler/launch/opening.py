@@ -1,8 +1,8 @@
-"""The opening window: what is recorded of a script until it is clear what ends its steps.
+"""The opening window: a recording of the beginning of a script, before its steps are known.
 
-It records operators only, without shapes, stacks and the like, from the first import of a framework until the first
-step ends or for a limited time, which begins anew as long as no operator has run. It is kept only if the script ends
-before a scheduled step was recorded.
+It records operators only, without shapes, stacks and the like, from the first import of a framework to the end of the
+first step or for a limited time, which is extended until an operator has run. It is kept only if the script ends before
+a scheduled step was recorded.
 """
 
 from __future__ import annotations
@@ -25,34 +25,29 @@ from unified_profiler.schedule import Phase
 
 OpeningMaker = Callable[[Path], Profiler]
 
-LEAN: Mapping[str, bool] = {
-    "record_shapes": False,
-    "profile_memory": False,
-    "with_stack": False,
-    "with_flops": False,
-    "with_modules": False,
-    "api": False,
-    "keep_native": False,
-}
-"""Options of the opening window: mostly its result is thrown away, so it must cost little."""
+LEAN: Mapping[str, bool] = dict.fromkeys(
+    ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "api", "keep_native"), False
+)
+"""Options of the opening window, which must be cheap, since it is usually discarded."""
 _TICK_SECONDS = 0.5
-_MOST_IMPORT_SECONDS = 120.0
-"""Imports take no time from the window up to this much; a module that does all its work in its import is recorded."""
-_MOST_EMPTY_WINDOWS = 60
-"""How often the window begins anew at most: a service may wait for its first request for days."""
+_MAX_IMPORT_SECONDS = 120.0
+"""Imports do not count toward the time limit, up to this much: a module may do all its work in its import."""
+_MAX_EMPTY_WINDOWS = 60
+"""Maximum number of extensions: a service may wait for its first request for days."""
 
 
 def record_always(_step: int) -> Phase:
-    """Be the plan of the opening window, whatever schedule the settings of the user's project hold."""
+    """Schedule of the opening window, which overrides that of the project's settings."""
     return Phase.RECORD
 
 
 class OpeningWindow:
-    """A profiler of its own, writing to a temporary folder. Start and stop are calls of the main thread.
+    """A separate profiler that writes to a temporary directory. It is started and stopped on the main thread.
 
     Attributes:
-        limited: Whether its time was over before a step ended.
-        limit_seconds: How long it records at most, imports not counted.
+        limited: Whether the time limit was reached before a step ended.
+        limit_seconds: Time limit of the recording, without imports.
+        running: Whether it records.
     """
 
     def __init__(
@@ -63,59 +58,54 @@ class OpeningWindow:
         interruption: Interruption,
         signaled: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Make a window.
+        """Create a window.
 
         Args:
-            make: Makes a profiler that writes to a folder.
-            limit_seconds: How long it records at most, imports not counted; 0 for not at all.
-            interruption: Calls back when time has passed.
-            signaled: Returns whether a model or an optimizer was seen at work, so that operators must have run.
+            make: Creates a profiler that writes to a directory.
+            limit_seconds: Time limit of the recording, without imports; 0 to record nothing.
+            interruption: Calls back after some time.
+            signaled: Returns whether a model or an optimizer has sent a signal, so that operators must have run.
         """
         self.limited = False
         self.limit_seconds = limit_seconds
         self._make = make
         self._signaled = signaled
         self._empty_windows = 0
-        self._left_seconds = 0.0
+        self._remaining_seconds = 0.0
         self._import_seconds = 0.0
         self._interruption = interruption
         self._profiler: Profiler | None = None
-        self._running = False
-        self._folder: Path | None = None
+        self.running = False
+        self._directory: Path | None = None
         self._run: Run | None = None
 
     def start(self) -> None:
-        """Begin to record, for the limited time at most."""
+        """Start recording, up to the time limit."""
         if self.limit_seconds <= 0:
             return
-        self._folder = Path(tempfile.mkdtemp(prefix="unified-profiler-opening-"))
-        self._profiler = self._make(self._folder)
+        self._directory = Path(tempfile.mkdtemp(prefix="unified-profiler-opening-"))
+        self._profiler = self._make(self._directory)
         self._profiler.start()
-        self._running = True
-        self._left_seconds = self.limit_seconds
-        self._wait()
+        self.running = True
+        self._remaining_seconds = self.limit_seconds
+        self._schedule_tick()
 
     def end_step(self) -> None:
-        """End recording with the end of a step."""
-        if self._running and self._profiler is not None:
+        """Stop recording at the end of a step."""
+        if self.running and self._profiler is not None:
             self._profiler.step()
         self.stop()
 
     def stop(self) -> None:
-        """End recording, if it goes on."""
+        """Stop recording, if it is running."""
         self._interruption.cancel()
-        if self._running and self._profiler is not None:
-            self._running = False
+        if self.running and self._profiler is not None:
+            self.running = False
             self._profiler.stop(finish=False)
 
     @property
-    def running(self) -> bool:
-        """Whether it records."""
-        return self._running
-
-    @property
     def trace(self) -> Trace | None:
-        """What was recorded; the first look finishes what was set aside, since mostly nobody asks for it."""
+        """The recording; it is converted at the first access, since it is usually not needed."""
         if self._profiler is None:
             return None
         run = self._profiler.run
@@ -126,47 +116,47 @@ class OpeningWindow:
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """What went wrong in it."""
+        """Failures of the opening window."""
         if self._run is not None:
             return tuple(failure for manifest in self._run.manifests.values() for failure in manifest.failures)
         return self._profiler.failures if self._profiler is not None else ()
 
     def remove(self) -> None:
-        """Remove its files."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        """Remove the files of the window."""
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _wait(self) -> None:
-        self._interruption.call_later(min(_TICK_SECONDS, self._left_seconds), self._tick)
+    def _schedule_tick(self) -> None:
+        self._interruption.call_later(min(_TICK_SECONDS, self._remaining_seconds), self._tick)
 
     def _tick(self) -> None:
-        """Count down, but not in an import: imports run hardly any operator, and some take longer than the limit."""
-        if _imports(sys._getframe()) and self._import_seconds < _MOST_IMPORT_SECONDS:
+        """Count down, except in an import: imports run few operators, and some take longer than the limit."""
+        if _is_importing(sys._getframe()) and self._import_seconds < _MAX_IMPORT_SECONDS:
             self._import_seconds += _TICK_SECONDS
         else:
-            self._left_seconds -= _TICK_SECONDS
-        if self._left_seconds > 0:
-            self._wait()
+            self._remaining_seconds -= _TICK_SECONDS
+        if self._remaining_seconds > 0:
+            self._schedule_tick()
         else:
-            self._time_is_over()
+            self._reach_limit()
 
-    def _time_is_over(self) -> None:
+    def _reach_limit(self) -> None:
         self.stop()
-        self.limited = self._empty_windows >= _MOST_EMPTY_WINDOWS or self._signaled() or self._holds_operators()
+        self.limited = self._empty_windows >= _MAX_EMPTY_WINDOWS or self._signaled() or self._has_result()
         if not self.limited:
             self._empty_windows += 1
             self.remove()
             self._run = None
             self.start()
 
-    def _holds_operators(self) -> bool:
-        """Return whether any operator was recorded; a window that failed is not tried again."""
+    def _has_result(self) -> bool:
+        """Return whether any operator was recorded, or recording failed, after which it is not tried again."""
         trace = self.trace
         return bool(self.failures) or (trace is not None and has_operators(trace))
 
 
-def _imports(frame: FrameType | None) -> bool:
-    """Say whether a frame runs, directly or not, for an import."""
+def _is_importing(frame: FrameType | None) -> bool:
+    """Return whether a frame runs in an import, directly or indirectly."""
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             return True

@@ -1,27 +1,31 @@
-"""The user's script or module, run as `__main__` as Python itself would run it."""
+"""Runs the user's script or module as `__main__`, in the same way as Python itself."""
 
 from __future__ import annotations
 
 import builtins
+import re
 import runpy
 import sys
 import traceback
 import zipfile
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 from types import ModuleType, TracebackType
 
 INTERRUPTED = 130
-"""Exit code of a program that Ctrl-C ended."""
+"""Exit code of a program ended by Ctrl-C."""
+_STEP_HOOKS = re.compile(r"unified_profiler(_\w+\.steps|\.spi\.patching)\b")
+"""Modules whose frames are in the traceback only because a method of a framework is hooked."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What to run, and with which arguments.
+    """A script or module with its arguments.
 
     Attributes:
         target: Path of a script (or of a directory or zip file with a `__main__.py`), or name of a module.
-        arguments: What the program finds in `sys.argv` after its own name.
+        arguments: The content of `sys.argv` after the program name.
         is_module: Whether `target` is the name of a module, as after `python -m`.
     """
 
@@ -30,7 +34,7 @@ class Program:
     is_module: bool = False
 
     def run(self) -> int:
-        """Run it to its end and return its exit code; what it raises is shown as Python shows it."""
+        """Run the program and return its exit code; an exception is shown as Python shows it."""
         try:
             self._execute()
         except SystemExit as error:
@@ -38,7 +42,7 @@ class Program:
         except KeyboardInterrupt as error:
             _show(error)
             return INTERRUPTED
-        except BaseException as error:  # noqa: BLE001  the script's own error: shown to its user, then its exit code
+        except BaseException as error:  # noqa: BLE001  an error of the script, shown as by Python
             _show(error)
             return 1
         return 0
@@ -55,9 +59,9 @@ class Program:
             _run_file(Path(self.target).absolute())
 
     @staticmethod
-    def _set_first_path(folder: Path) -> None:
-        if not getattr(sys.flags, "safe_path", False):  # python -P puts no folder there
-            sys.path[0] = str(folder)
+    def _set_first_path(directory: Path) -> None:
+        if not getattr(sys.flags, "safe_path", False):  # python -P adds no directory
+            sys.path[0] = str(directory)
 
 
 def _is_bundle(path: Path) -> bool:
@@ -65,52 +69,50 @@ def _is_bundle(path: Path) -> bool:
 
 
 def _run_file(path: Path) -> None:
-    """Run a script; `runpy.run_path` would change `sys.argv[0]` and take `__main__` away while threads still run."""
+    """Run a script; `runpy.run_path` would change `sys.argv[0]` and remove `__main__` while threads still run."""
     code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     main = ModuleType("__main__")
     main.__file__ = str(path)
     main.__dict__.update(__builtins__=builtins, __cached__=None)
     sys.modules["__main__"] = main
-    exec(code, main.__dict__)  # noqa: S102  running what the user gave is what this module is for
+    exec(code, main.__dict__)  # noqa: S102  running user code is the purpose of this module
 
 
 def _exit_code(error: SystemExit) -> int:
-    """Do with the argument of `sys.exit` what the interpreter does."""
+    """Return the exit code that Python derives from the argument of `sys.exit`."""
     if error.code is None:
         return 0
     if isinstance(error.code, int):
         return error.code & 0xFF
-    print(error.code, file=sys.stderr)  # noqa: T201  the script's own last words
+    print(error.code, file=sys.stderr)  # noqa: T201  as Python does
     return 1
 
 
 def _show(error: BaseException) -> None:
-    """Show an exception through the script's own hook, without the frames that are only there because of us."""
-    error = error.with_traceback(_own_frames(error.__traceback__))
+    """Show an exception through the script's own hook, without the frames of the profiler."""
+    error = error.with_traceback(_script_frames(error.__traceback__))
     try:
         sys.excepthook(type(error), error, error.__traceback__)
-    except Exception:  # noqa: BLE001  a hook of the script's that fails must not cost the result
+    except Exception:  # noqa: BLE001  a failing hook of the script must not prevent the result
         traceback.print_exception(error)
 
 
-def _own_frames(tb: TracebackType | None) -> TracebackType | None:
+def _script_frames(tb: TracebackType | None) -> TracebackType | None:
     frames = []
     while tb is not None:
         frames.append(tb)
         tb = tb.tb_next
-    while frames and _leads_to_script(frames[0]):
-        frames.pop(0)
     kept: TracebackType | None = None
-    for frame in reversed(frames):
-        if ".step_hooks" not in _module_of(frame):
+    for frame in reversed(list(dropwhile(_is_before_script, frames))):
+        if not _STEP_HOOKS.match(_module_name(frame)):
             kept = TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     return kept
 
 
-def _leads_to_script(tb: TracebackType) -> bool:
-    name = _module_of(tb)
-    return name == "runpy" or name == __name__ or name.startswith("importlib.")
+def _is_before_script(tb: TracebackType) -> bool:
+    name = _module_name(tb)
+    return name in {"runpy", __name__} or name.startswith("importlib.")
 
 
-def _module_of(tb: TracebackType) -> str:
+def _module_name(tb: TracebackType) -> str:
     return str(tb.tb_frame.f_globals.get("__name__", ""))

@@ -1,4 +1,4 @@
-"""What is recorded of a script: the scheduled window, and the opening window in case that one never comes about."""
+"""Records the scheduled window of a script, and the opening window in case the script ends before the former."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from unified_profiler.model.trace import Trace
 from unified_profiler.schedule import Phase, Schedule
 
 EVALUATION = "evaluation"
-"""The region of what a trainer does between training steps to validate the model."""
-_MOST_RESTARTS = 3
-"""Recordings thrown away at most because another source ends steps: some scripts change it again and again."""
+"""The region of a trainer's evaluation between training steps."""
+_MAX_RESTARTS = 3
+"""Maximum number of recordings discarded because another source ends steps: in some scripts it changes repeatedly."""
 
 
 class Windows:
-    """The scheduled profiler and the opening window, kept apart: only one of them records at a time."""
+    """The scheduled profiler and the opening window, only one of which records at a time."""
 
     def __init__(self, profiler: LaunchedProfiler, plan: Schedule, opening: OpeningWindow) -> None:
         self._profiler = profiler
@@ -30,7 +30,7 @@ class Windows:
         self._evaluations = 0
 
     def begin(self) -> None:
-        """Start both, the first time a framework is there."""
+        """Start both windows, once the first framework is imported."""
         if self._begun:
             return
         self._begun = True
@@ -40,7 +40,7 @@ class Windows:
             self._mark_phase()
 
     def step(self) -> None:
-        """End a step in whichever window is open; the opening window ends with its first one."""
+        """End a step in the open window; the opening window ends with its first step."""
         if self._ended:
             return
         self.begin()
@@ -49,7 +49,7 @@ class Windows:
         self._mark_phase()
 
     def recount(self, recount: Recount) -> None:
-        """Count steps anew, or add some that ended unnoticed; what was recorded of the wrong steps is thrown away."""
+        """Recount the steps, or add steps that ended unnoticed; the recording of wrong steps is discarded."""
         if self._ended:
             return
         self.begin()
@@ -64,13 +64,13 @@ class Windows:
         self._mark_phase()
 
     def begin_evaluation(self) -> None:
-        """Begin the span of an evaluation, which may hold another one."""
+        """Begin the region of an evaluation, which may contain another one."""
         if self._begun and not self._ended:
             self._evaluations += 1
             self._profiler.region_begin(EVALUATION)
 
     def end_evaluation(self) -> None:
-        """End the span; the training step that follows begins now, not where the one before ended."""
+        """End the region; the following training step begins now, not at the end of the previous one."""
         if self._evaluations and not self._ended:
             self._evaluations -= 1
             self._profiler.region_end(EVALUATION)
@@ -78,20 +78,20 @@ class Windows:
                 self._profiler.begin_step()
 
     def _may_restart(self) -> bool:
-        """Say whether another recording may be thrown away; where none is under way, nothing is lost."""
+        """Return whether another recording may be discarded; if none is in progress, nothing is lost."""
         if self._profiler.phase is not Phase.RECORD:
             return True
         self._restarts += 1
-        return self._restarts <= _MOST_RESTARTS
+        return self._restarts <= _MAX_RESTARTS
 
     def _mark_phase(self) -> None:
-        """Have steps that the opening window records count as warm-up: they are thrown away, but not unrecorded."""
+        """Mark steps that the opening window records as warm-up: they are recorded, but discarded."""
         if self._opening.running != self._opening_ran:
             self._opening_ran = self._opening.running
             self._profiler.mark_phase(Phase.WARMUP if self._opening_ran else self._profiler.phase)
 
     def end(self, why: str = "") -> None:
-        """Stop recording; the script may still go on."""
+        """Stop recording; the script may continue."""
         self._opening.stop()
         self._why_ended = self._why_ended or why
         if self._begun and not self._ended:
@@ -99,70 +99,68 @@ class Windows:
             self._profiler.stop()
 
     def finish(self) -> bool:
-        """Stop and write everything; say whether the opening window had to stand in for the scheduled one."""
+        """Stop and write everything; return whether the opening window replaces the scheduled one."""
         try:
-            if not self._begun:  # no framework was ever imported: there is nothing that an opening could hold
+            if not self._begun:  # no framework was imported, so an opening window would be empty
                 self._begun = True
                 self._profiler.start()
             self.end()
-            if self._recorded_a_step():
+            if self._has_recorded_step():
                 return False
-            stand_in = self._opening.trace
-            if stand_in is not None:
-                self._profiler.add_trace(_with_hint(stand_in, " ".join(self._reasons())))
+            replacement = self._opening.trace
+            if replacement is not None:
+                hints = (*replacement.info.hints, " ".join(self._reasons()))
+                self._profiler.add_trace(
+                    Trace(replacement.events, replacement.info.model_copy(update={"hints": hints}))
+                )
             elif self._profiler.current_step and not self._why_ended:
                 self._profiler.add_hints([f"{self._ended_early()}. {self._advice()}"])
-            return stand_in is not None
+            return replacement is not None
         finally:
             self._opening.remove()
 
-    def _recorded_a_step(self) -> bool:
+    def _has_recorded_step(self) -> bool:
         steps = self._profiler.run.steps
         return steps is not None and Phase.RECORD.value in steps.column("phase").to_pylist()
 
     def _reasons(self) -> list[str]:
-        """Say why this is not the scheduled window, and what is missing in it."""
+        """Explain why this is not the scheduled window, and what is missing in it."""
         reasons = [self._why_ended or self._why_unscheduled()]
         if self._opening.limited:
             reasons.append(
-                f"It ended after {self._opening.limit_seconds:g} s without an end of a step: what the script did later "
-                "is missing. Give a larger --opening-limit."
+                f"It was cut off after {self._opening.limit_seconds:g} s without the end of a step: later work is "
+                "missing. Give a larger --opening-limit."
             )
         left_out = [name for name in LEAN if getattr(self._profiler.settings, name)]
         if left_out:
             reasons.append(
-                f"It is recorded without {', '.join(left_out)}: give --wait 0 --warmup 0 to record all that from the "
-                "import of the framework on."
+                f"It was recorded without {', '.join(left_out)}: give --wait 0 --warmup 0 to record with these options "
+                "from the import of the framework on."
             )
         return reasons
 
     def _why_unscheduled(self) -> str:
-        found = self._profiler.current_step
-        if not found:
+        if not self._profiler.current_step:
             return (
-                "No end of a step was seen, so this is what was recorded from the import of the framework on. "
+                "No end of a step was seen, so this is the recording from the import of the framework on. "
                 "Call Profiler.step() in the script, or choose a signal with --step-signal."
             )
         covered = f"step {self._held_back - 1}" if self._held_back else "the first step"
         return (
-            f"{self._ended_early()}; so this is what was recorded from the import of the framework to the end of "
+            f"{self._ended_early()}; so this is the recording from the import of the framework to the end of "
             f"{covered}. {self._advice()}"
         )
 
     def _ended_early(self) -> str:
-        found = self._profiler.current_step
-        return f"The script ended after {found} step{'s'[: found > 1]}, before one was to be recorded"
+        count = self._profiler.current_step
+        return f"The script ended after {count} step{'s'[: count > 1]}, before one was to be recorded"
 
     def _advice(self) -> str:
-        """Say which options would have had a step recorded."""
+        """Return the options that would record a step."""
         signal = self._profiler.step_signal
         if not self._held_back or signal is None:
             return "Give a smaller --wait, --warmup or --skip-first."
         return (
             f"{self._held_back} of them passed before it was clear what ends a step: give --step-signal {signal.name} "
-            "to have the schedule begin with the first one."
+            "to begin the schedule with the first one."
         )
-
-
-def _with_hint(trace: Trace, hint: str) -> Trace:
-    return Trace(trace.events, trace.info.model_copy(update={"hints": (*trace.info.hints, hint)}))

@@ -1,3 +1,3 @@
-"""What happens between `start()` and `stop()`: phases, cycles, steps, regions, API calls, hardware, failures."""
+"""Records everything between `start()` and `stop()`: cycles, steps, regions, API calls, hardware counters, failures."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One cycle: the recorders of all backends driven together, each failing on its own, and the window they recorded."""
+"""Drives the recorders of all backends through one cycle; one that fails does not affect the others."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from unified_profiler.errors import UnsupportedCapabilityError
-from unified_profiler.recording.faults import FaultLog, Outcome
+from unified_profiler.recording.faults import FaultLog, GuardOutcome
 from unified_profiler.spi import Backend, NativeCapture, Recorder, RecordOptions
 
 
 class Cycle:
-    """Recorders from ARM to STOP or DISCARD. A recorder that fails is discarded and the others go on.
+    """The recorders from ARM to STOP or DISCARD. A recorder that fails is discarded and the others continue.
 
     Attributes:
-        number: Its number in the run.
+        number: The number of the cycle in the run.
         step: The step that began last.
-        workdir: The folder with the native files; None if nothing was to be recorded.
-        captures: What was recorded.
-        backends: Those that it was recorded with, by their names.
+        workdir: The directory of the native files; None if no backend records.
+        captures: The captures of the recorders that stopped without an error.
+        backends: The recording backends by name.
     """
 
     def __init__(self, number: int, *, options: RecordOptions, faults: FaultLog) -> None:
@@ -35,34 +35,35 @@ class Cycle:
         self._recorders: list[tuple[Backend, Recorder]] = []
 
     def arm(self, backends: Sequence[Backend], *, workdir: Path) -> None:
-        """Make and arm a recorder of each backend; each writes to a folder of its own below `workdir`."""
+        """Create and arm a recorder for each backend; each writes to its own directory below `workdir`."""
         self.workdir, self.backends = workdir, {backend.name: backend for backend in backends}
         for error in missing_capabilities(backends, self._options):
             self._faults.report(error.backend, "record", error, cycle=self.number, step=self.step)
         for backend in backends:
-            folder = workdir / backend.name
+            directory = workdir / backend.name
             with self._guard(backend, "arm"):
-                folder.mkdir()
-                recorder = backend.recorder(_options_of(backend, self._options), folder)
-                self._recorders.append((backend, recorder))
-        self._each("arm")
+                directory.mkdir()
+                # users give `native_options` by backend name
+                options = replace(self._options, native_options=self._options.native_options.get(backend.name, {}))
+                self._recorders.append((backend, backend.recorder(options, directory)))
+        self._call_each("arm")
 
     def start(self) -> None:
-        """Begin to record."""
-        self._each("start")
+        """Start recording."""
+        self._call_each("start")
 
     def mark_step(self, step: int) -> None:
-        """Tell all recorders which step begins."""
+        """Notify all recorders that a step begins."""
         self.step = step
-        self._each("mark_step", step)
+        self._call_each("mark_step", step)
 
     def synchronize(self) -> None:
-        """Wait until all queued work is done; its errors are the program's own and are raised."""
+        """Wait until all queued work is done; errors of that work belong to the program and are raised."""
         for _, recorder in self._recorders:
             recorder.synchronize()
 
     def stop(self, now: int) -> None:
-        """End recording. For all backends it ends now: while one is being stopped, the next one still records."""
+        """Stop all recorders. Every capture ends at `now`, although later recorders still record while others stop."""
         for backend, recorder in self._recorders:
             with self._guard(backend, "stop") as outcome:
                 capture = recorder.stop()
@@ -73,18 +74,19 @@ class Cycle:
         self._recorders.clear()
 
     def discard(self) -> None:
-        """Let go of everything."""
+        """Discard all recorders and delete their files."""
         for backend, recorder in self._recorders:
             self._discard(backend, recorder)
         self._recorders.clear()
-        self._remove_files()
+        if self.workdir is not None:
+            shutil.rmtree(self.workdir, ignore_errors=True)
 
-    def _each(self, verb: str, *arguments: int) -> None:
+    def _call_each(self, verb: str, *arguments: int) -> None:
         for pair in list(self._recorders):
             backend, recorder = pair
             try:
                 getattr(recorder, verb)(*arguments)
-            except Exception as error:  # noqa: BLE001  no `with` of a guard: this is on the way of every recorded step
+            except Exception as error:  # noqa: BLE001  a guard would cost more, and this runs in every recorded step
                 self._faults.report(backend.name, verb, error, cycle=self.number, step=self.step)
                 self._recorders.remove(pair)
                 self._discard(backend, recorder)
@@ -93,23 +95,14 @@ class Cycle:
         with self._guard(backend, "discard"):
             recorder.discard()
 
-    def _guard(self, backend: Backend, action: str) -> AbstractContextManager[Outcome]:
+    def _guard(self, backend: Backend, action: str) -> AbstractContextManager[GuardOutcome]:
         return self._faults.guard(backend.name, action, cycle=self.number, step=self.step)
-
-    def _remove_files(self) -> None:
-        if self.workdir is not None:
-            shutil.rmtree(self.workdir, ignore_errors=True)
 
 
 def missing_capabilities(backends: Iterable[Backend], options: RecordOptions) -> list[UnsupportedCapabilityError]:
-    """Return an error for each thing asked for that a backend cannot record."""
+    """Return an error for each requested capability that a backend lacks."""
     return [
         UnsupportedCapabilityError(backend.name, capability.value)
         for backend in backends
-        for capability in sorted(options.wanted() - backend.capabilities, key=lambda wanted: wanted.value)
+        for capability in sorted(options.wanted() - backend.capabilities, key=lambda capability: capability.value)
     ]
-
-
-def _options_of(backend: Backend, options: RecordOptions) -> RecordOptions:
-    """Narrow `native_options`, which users give by the names of backends, to those of one backend."""
-    return replace(options, native_options=options.native_options.get(backend.name, {}))

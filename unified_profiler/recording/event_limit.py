@@ -1,4 +1,4 @@
-"""Limits the number of events of a cycle: what began after a certain moment is left out, and a hint says so."""
+"""Limits the number of events of a cycle by dropping all events after a cutoff time, with a hint for the user."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from unified_profiler.recording.window import Step, Window
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limited:
-    """What is left of a cycle.
+class LimitedCycle:
+    """The events of a cycle within the limit.
 
     Attributes:
         window: Steps, regions, calls and counters.
         native: The events of each backend.
-        hint: What was left out, in words; None if nothing was.
+        hint: Describes what was dropped; None if nothing was.
     """
 
     window: Window
@@ -27,37 +27,35 @@ class Limited:
     hint: str | None = None
 
 
-def limit_events(window: Window, native: Sequence[EventTable], *, most: int) -> Limited:
-    """Leave out the last steps of a cycle that has too many events, or the end of its first step.
+def limit_events(window: Window, native: Sequence[EventTable], *, most: int) -> LimitedCycle:
+    """Drop the last steps of a cycle with too many events, or the end of its first step.
 
     Args:
-        window: What the facade saw.
-        native: What the native profilers recorded.
-        most: How many operators, kernels and calls may stay; 0 for all.
+        window: The recording of the facade.
+        native: The events of the native profilers.
+        most: Maximum number of operators, kernels and calls; 0 for no limit.
     """
     tables = [*native, *([] if window.calls is None else [window.calls])]
     count = sum(map(len, tables))
     if not most or count <= most:
-        return Limited(window=window, native=native)
-    until = _moment(window.steps, tables, most)
-    left = Limited(window=_window_until(window, until), native=[_until(table, until) for table in native])
-    kept = sum(map(len, left.native)) + (0 if left.window.calls is None else len(left.window.calls))
-    whole = sum(step.finished for step in left.window.steps)
+        return LimitedCycle(window=window, native=native)
+    until = _cutoff(window.steps, tables, most)
+    limited = LimitedCycle(window=_window_until(window, until), native=[_until(table, until) for table in native])
+    kept = sum(map(len, limited.native)) + (0 if limited.window.calls is None else len(limited.window.calls))
+    whole = sum(step.finished for step in limited.window.steps)
     advice = "Record fewer steps, or allow more events" if whole else "Allow more events to have a whole step"
     hint = (
         f"{count} events were recorded in {len(window.steps)} steps, more than max_events allows ({most}): the trace "
-        f"has the first {kept} of them, {whole} whole steps. {advice} (`max_events`, `run --max-events`; 0 for any "
-        "number)."
+        f"has the first {kept} of them, {whole} whole steps. {advice} (`max_events`, `run --max-events`; 0: no limit)."
     )
-    return replace(left, hint=hint)
+    return replace(limited, hint=hint)
 
 
-def _moment(steps: Sequence[Step], tables: Sequence[EventTable], most: int) -> int:
-    """Return from when on events are left out: the start of the step with the first event too many, or this event."""
+def _cutoff(steps: Sequence[Step], tables: Sequence[EventTable], most: int) -> int:
+    """Return the start of the step with the first excess event; within the first step, the start of that event."""
     starts = np.concatenate([table["start_ns"].to_numpy() for table in tables])
-    excess = int(np.partition(starts, most)[most])
-    later = [step.start_ns for step in steps[1:] if step.start_ns <= excess]
-    return max(later, default=excess)
+    first_excess = int(np.partition(starts, most)[most])
+    return max((step.start_ns for step in steps[1:] if step.start_ns <= first_excess), default=first_excess)
 
 
 def _window_until(window: Window, until: int) -> Window:

@@ -1,4 +1,4 @@
-"""Carries out the commands of the state machine, from ARM to DELIVER or DISCARD."""
+"""Executes the commands of the state machine, from ARM to DELIVER or DISCARD."""
 
 from __future__ import annotations
 
@@ -26,27 +26,23 @@ _NOTHING_IMPORTED = (
 )
 
 PART = 1 << 17
-"""API calls that are held in memory before they are delivered, where that is possible."""
+"""Number of API calls held in memory before they are delivered as a part, if delivery allows parts."""
 
 
 class Destination(Protocol):
-    """What takes the cycles that were recorded."""
+    """Receives recorded cycles."""
 
     def workdir(self, cycle: int) -> Path:
         """Return an empty directory for the native files of a cycle."""
-        ...
 
     def deliver(self, cycle: Cycle, window: Window, *, complete: bool, steps: StepLog) -> None:
-        """Take a cycle that has ended."""
-        ...
+        """Receive a finished cycle."""
 
     def forget(self) -> None:
-        """Remove what was delivered so far."""
-        ...
+        """Remove all cycles delivered so far."""
 
     def hint(self, text: str) -> None:
-        """Keep advice on what would make the result better."""
-        ...
+        """Keep advice on how to get a better result."""
 
     def end_pending(self, *, finish: bool) -> None:
         """Make traces of the cycles that were set aside, or leave them to the first reader of the run."""
@@ -61,9 +57,9 @@ class Execution:
     """The cycles of one Profiler, one after the other.
 
     Attributes:
-        cycle_count: How many cycles were armed so far, delivered or not.
-        busy: Whether a cycle is under way.
-        program_error: What the program's own work raised last, while a recorder waited for it.
+        cycle_count: Number of cycles armed so far, delivered or not.
+        busy: Whether a cycle is in progress.
+        program_error: The last error of the program's own work that was raised while a recorder waited for that work.
         recorded: Whether any step was recorded, delivered or not.
     """
 
@@ -88,7 +84,7 @@ class Execution:
         self._faults = faults
         self._delivery = delivery
         self._steps = steps
-        self._backends = _chosen(settings, given)
+        self._backends = _candidate_backends(settings, given)
         self._api = ApiTracing(settings, clock=clock, faults=faults, on_full=on_full)
         self._hardware = HardwareSampler(hz=settings.hardware_hz, clock=clock, faults=faults)
         self._cycle: Cycle | None = None
@@ -98,11 +94,11 @@ class Execution:
         self._start_ns = 0
 
     def run(self, command: Command, *, complete: bool, step_open: bool) -> None:
-        """Carry out one command.
+        """Execute one command.
 
         Args:
-            command: What to do.
-            complete: Whether a trace delivered now has all the steps that the plan foresees.
+            command: The command of the state machine.
+            complete: Whether a trace delivered now has all steps of the schedule.
             step_open: Whether recording ends in the middle of a step, without a call of `step()`.
         """
         if command is Command.ARM:
@@ -117,18 +113,18 @@ class Execution:
             self.discard()
 
     def check(self) -> None:
-        """Check what was asked for against the frameworks that are imported.
+        """Check the API options against the imported frameworks.
 
         Raises:
             ConfigurationError: A pattern of API names matches nothing.
-            UsageError: Only API calls were asked for, and there is no framework to trace.
+            UsageError: Only API calls are to be recorded, and there is no framework to trace.
         """
         self._api.check(self._frameworks())
 
     def deliver_part(self, *, between_calls: bool) -> None:
-        """Deliver what was recorded so far as a cycle of its own, if that is much, and go on recording.
+        """Deliver the calls so far as a cycle of their own if there are many, and continue recording.
 
-        A call that is under way then is unfinished in the part in which it began, so it is better done between calls.
+        A call in progress stays unfinished in the part in which it began, so the limit is four times as high then.
         """
         if self.busy and self._api.call_count() >= (PART if between_calls else 4 * PART):
             self._window = self._window_until(self._clock(), step_open=True)
@@ -137,16 +133,16 @@ class Execution:
             self._begin_window()
 
     def mark_step(self) -> None:
-        """Tell the recorders that a step begins."""
+        """Notify the recorders that a step begins."""
         if self._cycle is not None:
             self._cycle.mark_step(len(self._steps))
 
     def annotate_step(self, attributes: Mapping[str, Any]) -> None:
         """Add attributes to the event of the current step."""
-        self._annotations[len(self._steps)] = {**self._annotations.get(len(self._steps), {}), **attributes}
+        self._annotations.setdefault(len(self._steps), {}).update(attributes)
 
     def synchronize(self) -> None:
-        """Wait until what the current step began is done; an error of that work is the program's own and is raised."""
+        """Wait for the work that the current step has queued; its errors belong to the program and are raised."""
         if self._cycle is None:
             return
         try:
@@ -156,7 +152,7 @@ class Execution:
             raise
 
     def discard(self) -> None:
-        """Let go of the cycle under way, if any."""
+        """Discard the cycle in progress, if any."""
         cycle, self._cycle, self.busy = self._cycle, None, False
         self._api.discard()
         self._hardware.discard()
@@ -164,7 +160,7 @@ class Execution:
             cycle.discard()
 
     def forget(self) -> None:
-        """Let go of everything that was recorded, the delivered cycles included."""
+        """Discard everything recorded, including the delivered cycles."""
         self.discard()
         self._delivery.forget()
         self.cycle_count, self.recorded = 0, False
@@ -190,7 +186,7 @@ class Execution:
         self.recorded = True
         self._hardware.prepare(self._frameworks(), cycle=self.cycle_count - 1)
         if self._cycle is not None:
-            self.synchronize()  # not in start(): an error of work queued before is the program's, no failure of ours
+            self.synchronize()  # outside start(): errors of earlier work are the program's, not ours
             self._cycle.start()
         self._begin_window()
         self._hardware.begin()
@@ -243,14 +239,14 @@ class Execution:
             self._delivery.deliver(cycle, window, complete=complete, steps=self._steps)
 
     def _frameworks(self) -> Sequence[Backend]:
-        """Return the backends that are recorded now."""
+        """Return the backends to record now."""
         if self._settings.level < 2:
             return ()
         return registry.detect(self._backends) if "auto" in self._settings.backend else self._backends
 
 
-def _chosen(settings: Settings, given: Sequence[Backend]) -> tuple[Backend, ...]:
-    """Find the backends that may record; a name that cannot be had is the user's mistake and raises."""
+def _candidate_backends(settings: Settings, given: Sequence[Backend]) -> tuple[Backend, ...]:
+    """Return the backends that may record; a name that the user gave and that is not available raises."""
     if settings.level < 2:
         return ()
     if "auto" in settings.backend:

@@ -1,4 +1,4 @@
-"""Where things that go wrong while profiling end up: kept, logged once, and never in the way of the training."""
+"""Collects errors of the profiler itself: each is kept and logged once, and none of them stops the training."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ logger = logging.getLogger("unified_profiler")
 
 
 @dataclass
-class Outcome:
-    """How a guarded block ended."""
+class GuardOutcome:
+    """Whether a guarded block failed."""
 
     failed: bool = False
 
 
-_MOST_FAILURES = 100
+_MAX_FAILURES = 100
 
 
 class FaultLog:
     """Keeps failures; in strict mode the first one is raised when the facade's call ends.
 
-    A failure that repeats within its cycle is counted, and beyond a hundred different ones all further are.
+    A failure that repeats within its cycle is only counted, and so is every new one after the first hundred.
     """
 
     def __init__(self, *, strict: bool) -> None:
@@ -38,67 +38,67 @@ class FaultLog:
         self._strict = strict
         self._pending: Exception | None = None
         self._logged: set[tuple[str, str, str]] = set()
-        self._places: dict[tuple[object, ...], int] = {}
+        self._indices: dict[tuple[object, ...], int] = {}
         self._last = 0
 
     @contextmanager
     def guard(
         self, source: str, action: str, *, cycle: int | None = None, step: int | None = None
-    ) -> Iterator[Outcome]:
-        """Run a block whose exceptions become failures; the outcome says afterwards whether one did.
+    ) -> Iterator[GuardOutcome]:
+        """Run a block whose exceptions become failures; `outcome.failed` is set if there was one.
 
-        An interruption of the program goes on, also if code in the block replaced it by an exception of its own:
-        `shutil.rmtree` does so, which then closes a file twice.
+        KeyboardInterrupt and SystemExit pass through, even where code in the block replaced them by another exception,
+        as `shutil.rmtree` does when it closes a file twice.
         """
-        outcome, handled = Outcome(), sys.exc_info()[1]
+        outcome, handled = GuardOutcome(), sys.exc_info()[1]
         try:
             yield outcome
-        except Exception as error:  # noqa: BLE001  whatever a native profiler or a handler raises stays here
+        except Exception as error:  # noqa: BLE001  errors of native profilers and handlers end here
             outcome.failed = True
             for cause in _causes(error, until=handled):
                 if isinstance(cause, KeyboardInterrupt | SystemExit):
-                    raise cause  # noqa: B904  the error that replaced it is of no interest
+                    raise cause  # noqa: B904  not `from` the error that replaced it
             self.report(source, action, error, cycle=cycle, step=step)
 
     def report(
         self, source: str, action: str, error: Exception, *, cycle: int | None = None, step: int | None = None
     ) -> None:
-        """Keep a failure, and log it the first time it happens."""
+        """Keep a failure, and log its first occurrence."""
         text = storable(f"{type(error).__name__}: {mask_message(text_of(error))}")
         self._keep(Failure(source=source, action=action, error=text, cycle=cycle, step=step))
         self._pending = self._pending or error
-        if (source, action, text) in self._logged or self._strict or len(self._logged) >= _MOST_FAILURES:
+        if (source, action, text) in self._logged or self._strict or len(self._logged) >= _MAX_FAILURES:
             return
         self._logged.add((source, action, text))
-        logger.error("%s failed to %s (the program goes on, see Profiler.failures): %s", source, action, text)
+        logger.error("%s failed to %s (the program continues, see Profiler.failures): %s", source, action, text)
 
     def add_to_last(self, *, kept: Path) -> None:
-        """Add to the last failure where the native files are."""
+        """Add the path of the native files to the last failure."""
         self.failures[self._last] = self.failures[self._last].model_copy(update={"kept": str(kept)})
         logger.error("Its native files are kept in %s", kept)
 
     def raise_if_strict(self) -> None:
-        """Raise what came up since the last call, in strict mode."""
+        """In strict mode, raise the first error since the last call."""
         error, self._pending = self._pending, None
         if error is not None and self._strict:
             raise error
 
     def _keep(self, failure: Failure) -> None:
         key: tuple[object, ...] = (failure.source, failure.action, failure.error, failure.cycle)
-        if key not in self._places and len(self.failures) >= _MOST_FAILURES:
+        if key not in self._indices and len(self.failures) >= _MAX_FAILURES:
             key = ()
             failure = Failure(source="profiler", action="keep all failures", error="More failures than are kept.")
-        if key in self._places:
-            self._last = self._places[key]
+        if key in self._indices:
+            self._last = self._indices[key]
             before = self.failures[self._last]
             self.failures[self._last] = before.model_copy(update={"count": before.count + 1})
             return
-        self._last = self._places[key] = len(self.failures)
+        self._last = self._indices[key] = len(self.failures)
         self.failures.append(failure)
 
 
 def _causes(error: BaseException, *, until: BaseException | None) -> Iterator[BaseException]:
-    """Yield the exceptions that were being handled when this one was raised, up to one that was so before."""
+    """Yield the chain of `__context__` of an error, up to the exception that was handled before the block."""
     cause = error.__context__
     while cause is not None and cause is not until:
         yield cause

@@ -1,4 +1,4 @@
-"""What a run records of the process and of the machine that it ran on, besides the place in a job."""
+"""Describes the processor and the command line of the current process for the run manifest."""
 
 from __future__ import annotations
 
@@ -13,22 +13,18 @@ from unified_profiler.model.text import storable
 
 @cache
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str | None:
-    """Return the model of the processor, None where it is not known.
+    """Return the model of the processor, None if it is unknown.
 
-    ARM processors say no name; implementer and part tell them apart as well.
+    ARM processors have no name in this file; implementer and part identify them.
     """
     try:
         with cpuinfo.open(encoding="utf-8", errors="replace") as lines:
-            first = dict(_field(line) for line in takewhile(str.strip, lines))  # of all processors one will do
+            fields = [line.partition(":") for line in takewhile(str.strip, lines)]  # of the first processor
     except OSError:
         return None
+    first = {name.strip(): value.strip() for name, _, value in fields}
     parts = [f"{name} {first[name]}" for name in ("CPU implementer", "CPU part") if name in first]
     return first.get("model name") or first.get("cpu model") or first.get("cpu") or ", ".join(parts) or None
-
-
-def _field(line: str) -> tuple[str, str]:
-    name, _, value = line.partition(":")
-    return name.strip(), value.strip()
 
 
 def command_line() -> tuple[str, ...]:

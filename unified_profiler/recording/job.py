@@ -1,4 +1,4 @@
-"""Which rank of which job this process is, as its launcher says through environment variables."""
+"""Determines the rank and the job of this process from the environment variables of its launcher."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import psutil
 
 @dataclass(frozen=True)
 class Job:
-    """The place of this process among the processes of a job."""
+    """Rank of this process and size of the job that it belongs to."""
 
     rank: int = 0
     world_size: int = 1
     local_rank: int | None = None
     id: str | None = None
-    """Common to all ranks of one start of a job and to no other; None without a launcher."""
+    """Shared by all ranks of one start of a job, and unique to it; None without a launcher."""
 
     def run_name(self) -> str:
-        """Return the name of the run directory: the job's, or one of this moment and process."""
+        """Return the name of the run directory: the job id, or the current time and the process id."""
         if self.id is None:
             return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}"
         return re.sub(r"[^A-Za-z0-9._-]+", "-", self.id).strip(".-") or "job"
@@ -55,9 +55,9 @@ def this_job(environ: Mapping[str, str] = os.environ) -> Job:
 
 
 def this_machine(boot_id: Path = Path("/proc/sys/kernel/random/boot_id")) -> str | None:
-    """Return what only the running system has, the same in all its containers; None where that is not known.
+    """Return the boot id of the system, the same in all its containers; None if it is unknown.
 
-    Containers of one machine share its clock but not its name, and different machines may have the same name.
+    Containers of one machine share its clock but not its host name, and different machines may have the same name.
     """
     try:
         return boot_id.read_text(encoding="ascii").strip() or None
@@ -71,28 +71,27 @@ def _job_id(environ: Mapping[str, str]) -> str:
     if name and name != "none":
         parts.append(name)
     elif environ.get("WORLD_SIZE") and environ.get("WORLD_SIZE") == environ.get("LOCAL_WORLD_SIZE"):
-        parts.append(_parent())
+        parts.append(_launcher_id())
     else:
-        parts += [environ.get("OMPI_MCA_ess_base_jobid", ""), environ.get("PMI_JOBID", "")]
-        parts += [environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", "")]
-        parts += [environ.get("MS_SCHED_HOST", ""), environ.get("MS_SCHED_PORT", "")]
+        names = ("OMPI_MCA_ess_base_jobid", "PMI_JOBID", "MASTER_ADDR", "MASTER_PORT", "MS_SCHED_HOST", "MS_SCHED_PORT")
+        parts += [environ.get(name, "") for name in names]
     restart = environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     if restart != "0":
         parts.append(f"restart{restart}")
     return "job-" + "-".join(part for part in parts if part)
 
 
-def _parent() -> str:
-    """Name the launcher process, which all ranks of one machine share and no later job has."""
+def _launcher_id() -> str:
+    """Return an id of the launcher process, which all ranks of one machine share and no later job has."""
     parent = psutil.Process(os.getppid())
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(parent.create_time()))}-{parent.pid}"
 
 
 def _lightning_job(environ: Mapping[str, str]) -> Job | None:
-    """Read what Lightning sets when it starts the processes itself, which is no rank.
+    """Read the variables that Lightning sets when it starts the processes itself; the rank is not among them.
 
-    On the first node the local rank is the rank. On another one that takes the number of processes per node, which
-    nothing tells: there a process stays alone.
+    On the first node the local rank is the rank. On other nodes it cannot be computed, since the number of processes
+    per node is unknown: there each process is a job of its own.
     """
     local, size = _number(environ, "LOCAL_RANK"), _number(environ, "WORLD_SIZE")
     node = environ.get("NODE_RANK", environ.get("GROUP_RANK", "0"))

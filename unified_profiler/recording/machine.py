@@ -1,6 +1,6 @@
-"""What a change of slot makes the profiler do: one pure function.
+"""The state machine of the profiler: one pure function from a change of slot to commands.
 
-"Save" is no phase here: it is leaving a cycle while recording.
+Saving is not a phase: it happens when a cycle is left while recording.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from unified_profiler.schedule import Phase, Slot
 
 
 class Command(Enum):
-    """What a transition does to the recorders of a cycle."""
+    """An action on the recorders of a cycle."""
 
     ARM = "arm"
     START = "start"
@@ -25,7 +25,7 @@ OUTSIDE = Slot(Phase.IDLE, 0)
 
 
 def transition(previous: Slot, following: Slot) -> tuple[Command, ...]:
-    """Return the commands, in order, that lead from one slot to the next.
+    """Return the commands that lead from one slot to the next, in order.
 
     Every ARM is followed by exactly one STOP (with its DELIVER) or one DISCARD, whatever the sequence of slots.
     """

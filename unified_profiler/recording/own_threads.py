@@ -1,4 +1,4 @@
-"""Threads that the profiler itself runs: what they do is none of the program's work and is not recorded."""
+"""Threads of the profiler itself, whose API calls are not recorded."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _current = threading.local()
 
 
 class OwnThread:
-    """A thread of the profiler's that does one thing and does not keep the process alive.
+    """A thread of the profiler that runs one task and does not keep the process alive.
 
-    It is started beneath the module `threading`, which would tell profilers of Python code of it: those see new threads
-    through `threading.setprofile`.
+    It is started by `_thread` and not by `threading`, whose new threads are visible to profilers of Python code through
+    `threading.setprofile`.
     """
 
     def __init__(self, task: Callable[[], None]) -> None:
@@ -22,7 +22,7 @@ class OwnThread:
         self._ended = True
 
     def start(self) -> None:
-        """Start it."""
+        """Start the thread."""
         self._running.acquire()
         self._ended = False
         try:
@@ -32,9 +32,9 @@ class OwnThread:
             raise
 
     def join(self, timeout: float) -> bool:
-        """Wait for its end, but not for ever; says whether it has ended.
+        """Wait for the thread for a limited time; return whether it has ended.
 
-        The flag decides: an interruption right after the lock was acquired keeps the lock from being released.
+        The flag decides, since an interruption right after the lock was acquired leaves the lock acquired.
         """
         if not self._ended and self._running.acquire(timeout=timeout):
             self._running.release()
@@ -53,5 +53,5 @@ class OwnThread:
 
 
 def on_own_thread() -> bool:
-    """Say whether the current thread is one of the profiler's."""
+    """Return whether the current thread belongs to the profiler."""
     return getattr(_current, "is_own", False)

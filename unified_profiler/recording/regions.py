@@ -1,4 +1,4 @@
-"""Spans that the user names: one object per use, cheap enough to stay in a loop that is not recorded."""
+"""Records the regions that users name in their code; outside recording they are cheap enough to stay in any loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator
 from threading import get_ident
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 
 from unified_profiler.errors import ArgumentError
@@ -19,17 +18,16 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 NEVER = 1 << 62
-"""A moment that does not come: the window's start while nothing is recorded."""
+"""The window start while nothing is recorded: a time in the far future."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-
 _Use: TypeAlias = "tuple[int, int, _Use | None]"
-"""Start and thread of a use of a region that has not ended, and the use of the same object before it."""
+"""Start and thread of an open use of a region, and the previous open use of the same object."""
 
 
-class Span(NamedTuple):
-    """A finished span of one thread."""
+class NamedSpan(NamedTuple):
+    """A finished region or step on one thread."""
 
     name: str
     start_ns: int
@@ -40,28 +38,28 @@ class Span(NamedTuple):
 
 
 class RegionLog:
-    """Collects the spans of all threads while a window is open.
+    """Collects the regions of all threads while a window is open.
 
-    Spans begun before the window are cut at its start, spans still open at its end there. Nothing that goes wrong here
-    reaches the user's block: the first fault of each window is reported.
+    Regions that begin before the window or are open at its end are cut at its borders. No error in here reaches the
+    user's block: the first one of each window is reported.
     """
 
     def __init__(self, clock: Callable[[], int], faults: FaultLog) -> None:
         self.clock = clock
         self.window_start = NEVER
         self.open: dict[Region, _Use] = {}
-        """Regions in use, in the order in which they were begun."""
-        self._spans: list[Span] = []
+        """Open regions, in the order in which they began."""
+        self._spans: list[NamedSpan] = []
         self._faults = faults
         self._faulty = False
 
     def begin_window(self, now: int) -> None:
-        """Collect from now on."""
+        """Start collecting."""
         self._spans, self._faulty = [], False
         self.window_start = now
 
-    def end_window(self, now: int) -> list[Span]:
-        """Stop collecting and return what was collected."""
+    def end_window(self, now: int) -> list[NamedSpan]:
+        """Stop collecting and return the collected regions."""
         threads = {thread.ident: thread for thread in threading.enumerate()}
         since, self.window_start = self.window_start, NEVER
         for region in list(self.open):
@@ -74,34 +72,34 @@ class RegionLog:
         return self._spans
 
     def add(self, region: Region, start: int, end: int, thread: threading.Thread) -> None:
-        """Note a span; a clock that was set back makes it empty, not negative."""
+        """Record a finished region; if the clock was set back, its duration is 0 and not negative."""
         attributes = None if region.meta is None else json_text({"meta": region.meta})
-        names = storable(region.name), storable(thread.name)
-        self._spans.append(Span(names[0], start, max(start, end), thread.native_id or 0, names[1], attributes))
+        name, thread_name = storable(region.name), storable(thread.name)
+        self._spans.append(NamedSpan(name, start, max(start, end), thread.native_id or 0, thread_name, attributes))
 
     def report(self, error: Exception) -> None:
-        """Keep what went wrong, once in a window: a region may be in an inner loop."""
+        """Report an error, once per window: a region may be in an inner loop."""
         if not self._faulty:
             self._faulty = True
             self._faults.report("region", "record", error)
 
 
 def _uses(last: _Use | None) -> Iterator[tuple[int, int]]:
-    """Give start and thread of each use, the last one first."""
+    """Yield start and thread of each open use, the last one first."""
     while last is not None:
         yield last[:2]
         last = last[2]
 
 
 def refuse_name(call: str, name: object) -> NoReturn:
-    """Raise an ArgumentError about a name that is no text."""
-    found = type(name).__name__
-    msg = f'The name of a region must be a str; {call}(...) got one of type {found}. Pass a text, such as "forward".'
+    """Raise an ArgumentError for a region name that is not a string."""
+    actual = type(name).__name__
+    msg = f'The name of a region must be a str; {call}(...) got {actual}. Pass a string such as "forward".'
     raise ArgumentError(msg)
 
 
 class Region:
-    """A named span: use it with `with` or as a decorator; one object may be used again, also recursively."""
+    """A named section of user code, as a context manager or a decorator; reusable, also recursively."""
 
     __slots__ = ("_log", "meta", "name")
 
@@ -111,7 +109,6 @@ class Region:
         self.meta = meta
 
     def __enter__(self) -> Self:
-        """Begin the span."""
         log = self._log
         try:
             uses = log.open
@@ -120,36 +117,33 @@ class Region:
             log.report(fault)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """End the span, and note it if a window is open."""
+    def __exit__(self, exc_type: object, exc: object, traceback: object) -> None:
         log = self._log
         try:
             use = log.open.pop(self, None)
             if use is not None and use[2] is not None:
-                use = self._ended(use)
+                use = self._end_one_use(use)
             since = log.window_start
             if since != NEVER and use is not None:
                 log.add(self, max(use[0], since), log.clock(), threading.current_thread())
-        except Exception as fault:  # noqa: BLE001  nothing takes the place of what the user's block raised
+        except Exception as fault:  # noqa: BLE001  must not replace an exception of the user's block
             log.report(fault)
 
-    def _ended(self, last: _Use) -> _Use:
-        """Return which of several uses ends now, the last one of this thread, and keep the others."""
+    def _end_one_use(self, last: _Use) -> _Use:
+        """Return the last use of this thread, which ends now, and keep the other open uses."""
         ident = get_ident()
         uses = list(_uses(last))
         ended = next((use for use in uses if use[1] == ident), uses[0])
         uses.remove(ended)
-        rest: _Use | None = None
+        remaining: _Use | None = None
         for start, thread in reversed(uses):
-            rest = start, thread, rest
-        if rest is not None:
-            self._log.open[self] = rest
+            remaining = start, thread, remaining
+        if remaining is not None:
+            self._log.open[self] = remaining
         return (*ended, None)
 
     def __call__(self, function: F) -> F:
-        """Put every call of a function into a span of its own."""
+        """Record every call of a function as a region of its own."""
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
@@ -168,7 +162,7 @@ class Region:
 
 
 class _NoRegion(Region):
-    """The region of a profiler that is off: every use of it does nothing."""
+    """The region of a disabled profiler: using it does nothing."""
 
     __slots__ = ()
 
@@ -176,16 +170,12 @@ class _NoRegion(Region):
         """Keep no name and no log."""
 
     def __enter__(self) -> Self:
-        """Do nothing."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, exc_type: object, exc: object, traceback: object) -> None:
         """Do nothing."""
 
     def __call__(self, function: F) -> F:
-        """Return the function itself."""
         return function
 
 

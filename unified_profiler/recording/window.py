@@ -1,4 +1,4 @@
-"""What the facade itself saw while a cycle was recorded: steps and regions, as events, and what else it recorded."""
+"""Holds everything that the facade itself recorded in one cycle: steps, regions, API calls and hardware counters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from unified_profiler.model.nesting import of_kind
 from unified_profiler.model.plain import json_text
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
-from unified_profiler.recording.regions import Span
+from unified_profiler.recording.regions import NamedSpan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """From START to STOP of one cycle."""
+    """The recording of one cycle, from START to STOP."""
 
     cycle: int
     start_ns: int
@@ -39,15 +39,15 @@ class Window:
     thread: str
     pid: int = field(default_factory=os.getpid)
     steps: tuple[Step, ...]
-    regions: tuple[Span, ...]
+    regions: tuple[NamedSpan, ...]
     calls: EventTable | None = None
-    """API calls and calls of modules."""
+    """API calls and module calls."""
     counters: EventTable | None = None
-    """Readings of the hardware."""
+    """Hardware counters."""
     waited: bool = False
-    """Whether calls waited for the work that they queued."""
+    """Whether API calls waited for the work that they queued."""
     traced: Mapping[str, str] = field(default_factory=dict)
-    """The frameworks whose calls were traced, and their versions."""
+    """Versions of the frameworks whose calls were traced, by backend name."""
 
     def to_events(self) -> EventTable:
         """Return steps and regions as events of the application layer."""
@@ -69,20 +69,20 @@ class Window:
         )
 
     def without_empty_step(self, native: Sequence[EventTable]) -> Window:
-        """Leave out an unfinished last step in which nothing happened, as between the last step() and stop()."""
+        """Drop an unfinished last step in which nothing happened, as between the last step() and stop()."""
         if not self.steps or self.steps[-1].finished:
             return self
         tables = [*native, *([] if self.calls is None else [self.calls])]
-        begun = [span.start_ns for span in self.regions] + [_latest_start(events) for events in tables]
-        return self if max(begun, default=0) >= self.steps[-1].start_ns else replace(self, steps=self.steps[:-1])
+        starts = [span.start_ns for span in self.regions] + [_latest_start(events) for events in tables]
+        return self if max(starts, default=0) >= self.steps[-1].start_ns else replace(self, steps=self.steps[:-1])
 
-    def _step_span(self, step: Step) -> Span:
-        contents = {**step.attributes, **({} if step.finished else {"finished": False})}
-        attributes = json_text(contents) if contents else None
-        return Span(f"step {step.number}", step.start_ns, step.end_ns, self.tid, self.thread, attributes)
+    def _step_span(self, step: Step) -> NamedSpan:
+        attributes = {**step.attributes, **({} if step.finished else {"finished": False})}
+        text = json_text(attributes) if attributes else None
+        return NamedSpan(f"step {step.number}", step.start_ns, step.end_ns, self.tid, self.thread, text)
 
 
 def _latest_start(events: EventTable) -> int:
-    """Return when the last event began that lasts, the annotation of a step aside."""
+    """Return the latest start of an event that has a duration, step annotations excluded."""
     counts = pc.and_(pc.greater(events.column("duration_ns"), 0), pa.array(~of_kind(events, Kind.STEP)))
     return pc.max(events.column("start_ns").filter(counts)).as_py() or 0

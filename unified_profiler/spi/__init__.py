@@ -1,8 +1,8 @@
-"""What a backend is, and the kit that every backend is built with.
+"""The interface of a backend, and the building blocks that all backends share.
 
-A backend sees this package, `model` and `errors`, nothing else. `protocols` has what it must be; the other modules are
-the kit: reversible patches, call sites, canonical operators, lanes, protobuf messages, and `xplane`, the reader of the
-files that TensorFlow and JAX have in common.
+A backend imports only this package, `model` and `errors`. `protocols` defines the interface; the other modules are the
+building blocks: reversible patches, call sites, recorder states, canonical operators, lanes, protobuf messages, and
+`xplane`, the reader of the files that TensorFlow and JAX have in common.
 """
 
 from __future__ import annotations

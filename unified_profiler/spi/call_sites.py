@@ -9,7 +9,7 @@ from types import FrameType
 
 
 def call_site(frame: FrameType | None, *, package: str) -> int:
-    """Return a number for the nearest line outside a framework's package and this profiler."""
+    """Return an id of the nearest line outside a framework's package and this profiler."""
     root = _root_of(package)
     while frame is not None and (frame.f_code.co_filename.startswith(root) or _is_own(frame)):
         frame = frame.f_back

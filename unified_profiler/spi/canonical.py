@@ -1,15 +1,15 @@
-"""Loads `canonical/ops.toml` of a backend: which native names stand for which canonical operator.
+"""Loads `canonical/ops.toml` of a backend, which maps native names to canonical operators.
 
-All backends use one form. These sections list names by operator, `Conv = ["conv1d", "conv2d"]`; a name may hold the
-wildcards `*` and `?`:
+The format is the same for all backends. These sections list names by operator, `Conv = ["conv1d", "conv2d"]`; a name
+may contain the wildcards `*` and `?`:
 
-* `[kernel]`: what an event is by itself,
+* `[kernel]`: operators and kernels themselves,
 * `[function]`: functions, whose operator is the origin of everything inside,
-* `[layer]`: classes of layers, whose operator is the origin of everything inside,
-* `[optimizer]`: classes of optimizers,
-* `[more.<name>]`: whatever else a backend needs of this form.
+* `[layer]`: layer classes, whose operator is the origin of everything inside,
+* `[optimizer]`: optimizer classes,
+* `[more.<name>]`: further sections of this form that a backend needs.
 
-`[lists]` has named lists of names, and `[patterns]` named regular expressions.
+`[lists]` contains named lists of names, and `[patterns]` named regular expressions.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ FORWARD, BACKWARD, UPDATE, RECOMPUTE = "forward", "backward", "update", "recompu
 DIRECTIONS = (FORWARD, BACKWARD, UPDATE, RECOMPUTE)
 
 OPTIMIZER = "x:Optimizer"
-"""An optimizer that ONNX does not have, or that is unknown here."""
+"""An optimizer that ONNX does not define, or that is unknown here."""
 
 
 @dataclass(frozen=True)
 class OperatorNames:
-    """A section that lists names by operator."""
+    """A section with a list of names for each operator."""
 
     by_operator: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -41,7 +41,7 @@ class OperatorNames:
         return {name: operator for operator, names in self.by_operator.items() for name in names}
 
     def find(self, *forms: str) -> str | None:
-        """Return the operator of a name, given in one or several forms; an exact entry beats a pattern."""
+        """Return the operator of a name, given in one or more forms; an exact entry takes precedence over a pattern."""
         return self.find_exact(*forms) or self.find_wildcard(*forms)
 
     def find_exact(self, *forms: str) -> str | None:
@@ -60,7 +60,7 @@ class OperatorNames:
 
 @dataclass(frozen=True, kw_only=True)
 class CanonicalTables:
-    """The whole file."""
+    """The content of `canonical/ops.toml`."""
 
     kernel: OperatorNames
     function: OperatorNames
@@ -78,7 +78,7 @@ def load_canonical(package: str) -> CanonicalTables:
         package: The backend's package, such as `unified_profiler_torch`.
 
     Raises:
-        ValueError: It has a section of another name.
+        ValueError: The file has an unknown section.
     """
     sections = packaged_toml(package, "canonical", "ops.toml")
     names = {name: OperatorNames(sections.pop(name, {})) for name in ("kernel", "function", "layer", "optimizer")}

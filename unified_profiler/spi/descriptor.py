@@ -1,4 +1,4 @@
-"""BackendDescriptor: a backend as data, whose parts are imported when they are first used."""
+"""Declares a backend as data whose parts are imported on first use."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from unified_profiler.spi.protocols import Abilities, Capability, Normalizer, Re
 
 @dataclass(frozen=True, kw_only=True)
 class BackendDescriptor:
-    """A `Backend`; making one imports no framework if its parts are given by `lazy`."""
+    """A `Backend`; creating one imports no framework if its parts are given by `lazy`."""
 
     name: str
-    """The name by which users choose it, and which events, traces and manifests carry."""
+    """The name by which users select it, and which events, traces and manifests contain."""
     module: str
     """The framework's top-level module."""
     capabilities: frozenset[Capability]
@@ -26,7 +26,7 @@ class BackendDescriptor:
 
 
 def lazy(target: str) -> Callable[..., Any]:
-    """Return a function that imports its target when it is called, and passes the call on.
+    """Return a function that imports its target when it is called, and calls it.
 
     Args:
         target: A function or class, as `package.module:name`.

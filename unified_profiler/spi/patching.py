@@ -1,8 +1,8 @@
-"""Replaces attributes of a framework's modules and classes for a while, and puts the identical objects back.
+"""Temporarily replaces attributes of a framework's modules and classes, and restores the identical objects.
 
-This is the one mechanism for it. Patches of one attribute nest and may end in any order: one that ends beneath another
-stays until the upper one ends. Where somebody else has wrapped an attribute meanwhile, it is left to them; a patch
-that has ended beneath theirs must then do no more than pass calls on.
+Patches of one attribute nest and may end in any order: one that ends beneath another stays until the upper one ends. An
+attribute that other code has wrapped in the meantime is not restored; a patch that has ended beneath that wrapper must
+only pass calls on.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 Undo: TypeAlias = Callable[[], None]
 Report: TypeAlias = Callable[[int], None]
-"""Takes an id of whatever sent a signal."""
+"""Receives the id of the sender of a signal."""
 Invoke: TypeAlias = Callable[[], Any]
 Around: TypeAlias = Callable[[Invoke, Any, tuple[Any, ...]], Any]
-"""Makes a call, given what makes it, the object whose method it is, and the arguments; lets its errors pass."""
+"""Runs a call, given the function that makes it, its object and its arguments; must let its errors pass."""
 
 _INHERITED = object()
-_lock = threading.Lock()
+lock = threading.RLock()
 
 
 @dataclass(eq=False)
@@ -37,22 +37,22 @@ _patches: dict[tuple[Any, str], list[_Patch]] = {}
 
 
 def replace(owner: Any, name: str, replacement: Any) -> Undo:
-    """Set an attribute of a module or class, its own or an inherited one; return what takes that back."""
-    with _lock:
+    """Set an attribute of a module or class, its own or an inherited one; return the function that undoes this."""
+    with lock:
         patch = _Patch(replacement, vars(owner).get(name, _INHERITED))
         _patches.setdefault((owner, name), []).append(patch)
         setattr(owner, name, replacement)
 
     def undo() -> None:
         patch.ended = True
-        with _lock:
+        with lock:
             _restore(owner, name)
 
     return undo
 
 
 def _restore(owner: Any, name: str) -> None:
-    """Take away the patches that have ended, from the top down."""
+    """Remove the patches that have ended, from the top down."""
     patches = _patches.get((owner, name), [])
     while patches and patches[-1].ended and vars(owner).get(name) is patches[-1].replacement:
         original = patches.pop().original
@@ -65,32 +65,32 @@ def _restore(owner: Any, name: str) -> None:
 
 
 def wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Undo:
-    """Wrap a function or method that a module or class has of its own.
+    """Wrap a function or method that a module or class defines itself.
 
     Args:
         owner: The module or class.
         name: The name of the attribute.
-        make: Takes the original and returns the wrapper.
+        make: Returns the wrapper of the original.
 
     Raises:
-        KeyError: It has none of that name.
+        KeyError: The owner does not define this name.
     """
     original = vars(owner)[name]
     return replace(owner, name, functools.wraps(original)(make(original)))
 
 
-def in_turn(*undoings: Undo) -> Undo:
-    """Return what undoes several things, the last one first."""
+def undo_all(*undos: Undo) -> Undo:
+    """Return a function that calls several undo functions, the last one first."""
 
     def undo() -> None:
-        for one in reversed(undoings):
-            one()
+        for each in reversed(undos):
+            each()
 
     return undo
 
 
 def wrap_method(owner: type, name: str, around: Around) -> Undo:
-    """Have every call of a method, its class's own or an inherited one, go through `around`."""
+    """Send every call of a method, defined by the class or inherited, through `around`."""
     original, ended = vars(owner).get(name), False
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -99,7 +99,7 @@ def wrap_method(owner: type, name: str, around: Around) -> Undo:
             return method(*args, **kwargs)
         return around(functools.partial(method, *args, **kwargs), self, args)
 
-    if original is None:  # without `__wrapped__`: tracers of calls would find the inherited method a second time
+    if original is None:  # without `__wrapped__`, or API tracers would find the inherited method twice
         call.__name__, call.__qualname__ = name, f"{owner.__qualname__}.{name}"
     else:
         functools.update_wrapper(call, original)
@@ -113,8 +113,8 @@ def wrap_method(owner: type, name: str, around: Around) -> Undo:
     return undo
 
 
-def report_made(owner: type, report: Report) -> Undo:
-    """Report the id of each instance of a class right after it was made."""
+def report_instances(owner: type, report: Report) -> Undo:
+    """Report the id of each new instance of a class."""
 
     def around(invoke: Invoke, instance: Any, _args: tuple[Any, ...]) -> None:
         invoke()
@@ -123,23 +123,22 @@ def report_made(owner: type, report: Report) -> Undo:
     return wrap_method(owner, "__init__", around)
 
 
-Kind = TypeVar("Kind", bound=Hashable)
+SignalKind = TypeVar("SignalKind", bound=Hashable)
 
 
-class SharedPatch(Generic[Kind]):
-    """A patch that is in place as long as anybody listens to one of the kinds of signals that come from it."""
+class SharedPatch(Generic[SignalKind]):
+    """A patch that sends several kinds of signals and is installed while there is a listener for any of them.
 
-    def __init__(self, install: Callable[[ModuleType, Mapping[Kind, Report]], Undo]) -> None:
-        """Make it.
+    Args:
+        install: Patches a module, given the listener of each kind; returns the function that undoes this.
+    """
 
-        Args:
-            install: Patches a module, given who listens to which kind; returns what takes that back.
-        """
+    def __init__(self, install: Callable[[ModuleType, Mapping[SignalKind, Report]], Undo]) -> None:
         self._install = install
-        self._listeners: dict[Kind, Report] = {}
+        self._listeners: dict[SignalKind, Report] = {}
         self._undo: Undo | None = None
 
-    def listen(self, kind: Kind, module: ModuleType, report: Report) -> Undo:
+    def listen(self, kind: SignalKind, module: ModuleType, report: Report) -> Undo:
         """Report the signals of one kind."""
         if not self._listeners:
             self._undo = self._install(module, self._listeners)
@@ -147,29 +146,29 @@ class SharedPatch(Generic[Kind]):
 
         def undo() -> None:
             if self._listeners.pop(kind, None) is not None and not self._listeners and self._undo is not None:
-                restore, self._undo = self._undo, None  # kept, it would keep the framework's functions alive at exit
+                restore, self._undo = self._undo, None  # a reference would keep the framework's functions alive at exit
                 restore()
 
         return undo
 
-    def listener(self, kind: Kind) -> Callable[[ModuleType, Report], Undo]:
-        """Return `listen` for one kind, as `StepHook.install` takes it."""
+    def listener(self, kind: SignalKind) -> Callable[[ModuleType, Report], Undo]:
+        """Return `listen` for one kind, in the form of `StepHook.install`."""
         return functools.partial(self.listen, kind)
 
 
 class Inside(threading.local):
-    """What this thread is inside of: the patched call that began first, or None."""
+    """The outermost patched call in progress on the current thread, or None."""
 
     now: Any = None
 
 
 @contextmanager
-def outermost(inside: Inside, what: object) -> Iterator[bool]:
-    """Enter a call; the value is whether this thread was inside none before."""
+def outermost(inside: Inside, call: object) -> Iterator[bool]:
+    """Enter a patched call; the value is whether no other one is in progress on this thread."""
     if inside.now is not None:
         yield False
         return
-    inside.now = what
+    inside.now = call
     try:
         yield True
     finally:

@@ -1,7 +1,4 @@
-"""What a backend must be: three small protocols and the values they exchange.
-
-A backend is an adapter to one framework's native profiler. It sees this module, `model` and `errors`, nothing else.
-"""
+"""Defines the interface of a backend, the adapter to one framework's native profiler: protocols and their values."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from unified_profiler.model.schema import EventTable
 
 
 class Capability(Enum):
-    """A thing that a backend can record, or not."""
+    """An optional part of a recording, which a backend may support."""
 
     SHAPES = "record_shapes"
     MEMORY = "profile_memory"
@@ -29,241 +26,215 @@ class Capability(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class RecordOptions:
-    """What is to be recorded besides the operators themselves."""
+    """Selects what to record besides the operators themselves."""
 
     record_shapes: bool = False
     profile_memory: bool = False
     with_stack: bool = False
     with_flops: bool = False
     with_modules: bool = False
-    """The facade records calls of modules: record what it cannot see, such as modules within a compiled graph."""
+    """Record the modules that the facade cannot trace, such as those within a compiled graph."""
     keep_native: bool = False
-    """The native files will be kept for other tools: write them as those tools expect them."""
+    """The native files are kept for other tools: write them in the form that those expect."""
     native_options: Mapping[str, Any] = field(default_factory=dict)
-    """Handed to the native profiler untouched."""
+    """Passed to the native profiler unchanged."""
 
     def wanted(self) -> frozenset[Capability]:
-        """Return the capabilities that these options ask for."""
+        """Return the capabilities that these options require."""
         switches = (Capability.SHAPES, Capability.MEMORY, Capability.STACKS, Capability.FLOPS)
         return frozenset(capability for capability in switches if getattr(self, capability.value))
 
 
 @dataclass(frozen=True, kw_only=True)
 class NativeCapture:
-    """What a recorder leaves behind, or what somebody else's native profiler left."""
+    """The files of a recorder, or of a native profiler that was used without this package."""
 
     backend: str
     files: tuple[Path, ...]
     framework_version: str | None = None
     start_ns: int | None = None
-    """When recording began and ended, by the facade's clock; None for a capture made elsewhere."""
+    """Start and end of recording by the facade's clock; None for a capture made without this package."""
     stop_ns: int | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else this backend's normalizer needs, as plain data: texts, numbers, None, lists, and dicts by texts.
+    """Further data for this backend's normalizer, in a form that JSON can hold.
 
-    It may be written down as JSON and read by a normalizer in another process.
+    It may be written as JSON and read by a normalizer in another process.
     """
 
 
 class Recorder(Protocol):
-    """Drives the native profiler through one cycle. Every verb is legal once, in this order."""
+    """Drives the native profiler through one cycle. Every verb is allowed once, in this order."""
 
     def arm(self) -> None:
-        """Prepare the native profiler; what it records from here on is thrown away."""
-        ...
+        """Prepare the native profiler; events before `start` are dropped."""
 
     def start(self) -> None:
-        """Begin to record."""
-        ...
+        """Start recording."""
 
     def mark_step(self, step: int) -> None:
-        """Tell the native profiler, if it wants to know, that the given step begins."""
-        ...
+        """Notify the native profiler, if it uses this, that the given step begins."""
 
     def synchronize(self) -> None:
-        """Wait for work that is only queued so far, where nothing else tells to which step it belongs.
+        """Wait for queued work, where nothing else shows which step the work belongs to.
 
-        Called right before recording starts and, while recording, right before the end of a step is noted. What it
-        raises is an error of the program's own work, which the framework tells to whoever waits first: it goes on to
-        the program.
+        Called right before recording starts and, while recording, right before each step ends. An exception from here
+        is an error of the program's own work, which the framework raises at the first wait: it is passed on to the
+        program.
         """
-        ...
 
     def stop(self) -> NativeCapture:
-        """End recording and leave what was recorded in the work directory."""
-        ...
+        """Stop recording and leave the native files in the work directory."""
 
     def discard(self) -> None:
-        """Let go of everything, in any state and any number of times, without raising."""
-        ...
+        """Release everything, in any state and any number of times, without raising."""
 
 
 class Normalizer(Protocol):
-    """Turns a native capture into events."""
+    """Converts a native capture to events."""
 
     def recognizes(self, path: Path) -> bool:
-        """Say whether this file or directory looks like a native capture of this backend. Cheap, never raises."""
-        ...
+        """Return whether this file or directory looks like a native capture of this backend. Cheap, never raises."""
 
     def normalize(self, capture: NativeCapture) -> EventTable:
         """Return all events of the capture in the schema, nested or not.
 
-        It may be another process than that of the recorder, even on another machine: what is of interest about that
-        one stands in the files or in the details.
+        This may be a different process than that of the recorder, even on another machine: all that is needed from
+        the recorder is in the files or in the details.
 
         Raises:
-            TraceFormatError: The files are damaged, empty or of another kind.
+            TraceFormatError: The files are damaged, empty or in another format.
         """
-        ...
 
 
 class HookRole(Enum):
-    """What a call from a hooked place means."""
+    """The meaning of a signal from a hook."""
 
     STEP_END = "step end"
     STEPS_EXPECTED = "steps expected"
-    """Ends no step, but announces that the surest signal will come: an optimizer was made."""
+    """Ends no step, but announces that the most reliable signal will come: an optimizer was created."""
     PROFILER_WANTED = "profiler wanted"
-    """Ends no step: the program itself is about to use the native profiler, which must then be free."""
+    """Ends no step: the program itself is about to use the native profiler, which must be free then."""
     EVALUATION_BEGIN = "evaluation begin"
-    """Ends no step: a trainer begins to validate, between two training steps or outside any training."""
+    """Ends no step: a trainer begins an evaluation, between two training steps or outside training."""
     EVALUATION_END = "evaluation end"
     """Ends no step: the training step that follows, if any, begins here."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepHook:
-    """A place in a framework from which the end of a step can be told, for scripts that do not call `step()`."""
+    """A hook in a framework that detects the ends of steps, for scripts that do not call `step()`."""
 
     signal: str
-    """What users call it: optimizer, backward, dataloader, forward, ..."""
+    """Its name for users: optimizer, backward, dataloader, forward, ..."""
     module: str
-    """The module that owns what is hooked; `install` is called right after its import."""
+    """The module to hook; `install` is called right after its import."""
     install: Callable[[ModuleType, Callable[[int], None]], Callable[[], None]]
-    """Takes the module and a function to call with an id of the sender each time; returns the undoing."""
+    """Takes the module and a function to call with the id of each sender; returns the function that undoes this."""
     priority: int = 0
-    """0 for the surest signal of a framework, -1 for a trainer's own word; a better one that fires replaces a worse."""
+    """0 for the most reliable signal of a framework, -1 for a trainer's own; a lower value replaces a higher one."""
     role: HookRole = HookRole.STEP_END
     training: bool = True
-    """False for signals of evaluation, which end steps only if no training signal ever came."""
+    """False for evaluation signals, which end steps only if there is no training signal."""
     costly: bool = False
-    """True where hooking slows the program: undone as soon as a better signal has fired."""
+    """True if the hook slows down the program: it is removed as soon as a better signal has fired."""
     of_model: bool = True
-    """False where other code than a model or an optimizer sends it, such as a loader of data."""
+    """False if the sender is neither a model nor an optimizer, such as a data loader."""
 
 
 class CallTracer(Protocol):
-    """Traces calls of functions and methods of a framework's API."""
+    """Traces the functions and methods of a framework's API."""
 
     @property
     def inside(self) -> bool:
-        """Whether calls that the framework makes itself are recorded, too."""
-        ...
+        """Whether calls made by the framework itself are recorded, too."""
 
     @property
     def wants_calls(self) -> bool:
         """Whether calls are recorded; if not, only modules are."""
-        ...
 
     def function(self, function: FunctionType, name: str) -> None:
-        """Trace a function or method written in Python, wherever it was imported to."""
-        ...
+        """Trace a function or method written in Python, under all names that it was imported to."""
 
     def method(self, function: FunctionType, name_of: Callable[[Any], str]) -> None:
         """Trace a method written in Python whose calls are named after their object."""
-        ...
 
     def attribute(self, owner: type, attribute: str, name: str) -> None:
-        """Trace a method that is not written in Python: it is replaced in its class while tracing lasts."""
-        ...
+        """Trace a method that is not written in Python: it is replaced in its class while tracing."""
 
     def timed(self, function: Callable[..., Any], name: str) -> Callable[[tuple[Any, ...], Any], Any]:
-        """Return what records a call of a function, given its arguments and its keywords or None, and makes it.
+        """Return a function that makes and records a call, given the arguments and the keywords or None.
 
-        For frameworks that have hooks of their own for calls. It is to be called by the hook itself, so that the
-        second frame above it is the caller's.
+        For frameworks with their own call hooks. The hook itself must call it, so that the second frame above it is the
+        caller's.
         """
-        ...
 
 
 class ModuleTracer(Protocol):
-    """Traces calls of modules: layers, Cells."""
+    """Traces the calls of modules: layers, Cells."""
 
     def module_call(self, function: FunctionType) -> None:
         """Trace the method by which modules are called; its first argument is the module."""
-        ...
 
     def module_begins(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Begin the call of a module."""
-        ...
 
     def module_ends(self, module: Any) -> None:
-        """End the call of a module; nothing happens if its beginning was not seen."""
-        ...
+        """End the call of a module; does nothing if its beginning was not seen."""
 
 
 class ApiTracer(CallTracer, ModuleTracer, Protocol):
-    """What a surface is given to trace with. All of it is undone when tracing ends."""
+    """Installs the tracing of a surface; all of it is undone when tracing ends."""
 
     def undo_at_end(self, undo: Callable[[], None]) -> None:
-        """Have something undone when tracing ends; the last first."""
-        ...
+        """Call a function when tracing ends, the last one first."""
 
 
 class ApiDescriptions(Protocol):
-    """Describes a framework's own values and modules in the calls that are traced."""
+    """Describes the values and modules of a framework in traced calls."""
 
     def value_texts(self) -> Mapping[type, Callable[[Any], str]]:
-        """Return a function for each class of the framework's values that describes one: `Tensor[4,16] float32 cpu`."""
-        ...
+        """Return functions that describe a value of the framework, by class: `Tensor[4,16] float32 cpu`."""
 
     def module_name(self, module: Any) -> str | None:
-        """Return the name of a module's class in the API; None for a class of the user's, whose code is seen itself."""
-        ...
+        """Return the API name of a module's class; None for a user-defined class, whose calls are traced themselves."""
 
     def submodules(self, module: Any) -> Iterable[tuple[str, Any]]:
-        """Return all modules below a module and their paths in it, as `encoder.layers.0`."""
-        ...
+        """Return all modules below a module with their paths in it, such as `encoder.layers.0`."""
 
 
 class ApiSurface(ApiDescriptions, Protocol):
-    """How the calls of a framework's public API are traced. The framework is imported."""
+    """Traces the public API of a framework, which is imported by then."""
 
     @property
     def packages(self) -> frozenset[str]:
-        """The packages of the framework: calls made by their code are made inside."""
-        ...
+        """The packages of the framework: calls made by their code are not made by user code."""
 
     @property
     def machinery(self) -> Mapping[str, int]:
-        """Modules whose frames stand between a caller and what is called, and how many frames to go up from them."""
-        ...
+        """Modules whose frames are between a caller and the called function, with the number of frames to skip."""
 
     def names(self) -> Iterable[str]:
-        """Return the names of everything that can be traced, for patterns to be checked against."""
-        ...
+        """Return the names of all functions that can be traced, to check patterns against."""
 
     def install(self, tracer: ApiTracer) -> None:
-        """Have the tracer trace all calls that can be traced."""
-        ...
+        """Trace all functions that can be traced."""
 
     def synchronize(self) -> None:
-        """Wait until all work is done that calls have only queued."""
-        ...
+        """Wait until all queued work is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepStatistics:
-    """What a framework itself recorded of one run of a graph, in the framework's own text form."""
+    """The framework's own statistics of one run of a graph, in its own text format."""
 
     step: int | None
     """The step in which it ran; None outside all steps."""
     graph: str | None
     """The name of the graph, as in the attribute `graph` of its events; None for a graph without a name."""
     text: Callable[[], str]
-    """Reads the statistics. The texts of several runs, one after the other, are the statistics of all of them.
+    """Reads the statistics. The concatenated texts of several runs are the statistics of all of them.
 
-    It raises a `TraceFormatError` if its file is damaged or lost.
+    Raises a `TraceFormatError` if the file is damaged or missing.
     """
 
 
@@ -280,65 +251,59 @@ class EnvironmentOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Abilities:
-    """What a backend can do besides recording and reading. Each is None where it cannot."""
+    """Optional features of a backend besides recording and reading; None if it lacks one."""
 
     step_hooks: Callable[[], Sequence[StepHook]] | None = None
-    """Returns the hooks by which the ends of steps are found in scripts that do not call `step()`."""
+    """Returns the hooks that detect the ends of steps in scripts that do not call `step()`."""
     api_surface: Callable[[], ApiSurface] | None = None
-    """Returns how calls of the framework's API are traced. Called once the framework is imported."""
+    """Returns the surface that traces the framework's API. Called once the framework is imported."""
     allocated_bytes: Callable[[], Mapping[str, int]] | None = None
-    """Returns the bytes that the framework's allocators have given out, by device: `{"cuda:0": 1024}`.
+    """Returns the bytes allocated by the framework, by device: `{"cuda:0": 1024}`.
 
-    Called several times a second, on a thread of the profiler's, while something is recorded and the framework is
-    imported. It must be cheap, must not initialize a device that the program has not used, must not wait for work, and
-    should keep off the framework's public functions, whose calls may be being traced.
+    Called several times per second, on a thread of the profiler, while recording and if the framework is imported. It
+    must be cheap, must not initialize a device that the program has not used, must not wait for work, and should avoid
+    the framework's public functions, whose calls may be traced.
     """
     step_statistics: Callable[[Path], Iterable[StepStatistics]] | None = None
     """Returns the framework's own statistics of each run of a graph, in order, given the native files of one cycle.
 
-    These are what was the work directory of the recorder, kept with `keep_native`; the process may be another one. It
-    raises a `TraceFormatError` if it is not known what there is, since a file is damaged or lost.
+    These are the former work directory of the recorder, kept with `keep_native`; the process may be a different one.
+    Raises a `TraceFormatError` if the list of runs is unknown because a file is damaged or missing.
     """
     environment_options: EnvironmentOptions = field(default_factory=EnvironmentOptions)
     """Translates options of the framework's own environment variable; no option by default."""
 
 
 class Backend(Protocol):
-    """A cheap descriptor; making or importing one imports no framework."""
+    """A cheap descriptor; creating or importing one imports no framework."""
 
     @property
     def name(self) -> str:
-        """The name by which users choose it, and which events, traces and manifests carry."""
-        ...
+        """The name by which users select it, and which events, traces and manifests contain."""
 
     @property
     def module(self) -> str:
         """The framework's top-level module, looked up in `sys.modules` (see `is_imported`); need not equal the name."""
-        ...
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What it can record."""
-        ...
+        """The optional parts of a recording that it supports."""
 
     def recorder(self, options: RecordOptions, workdir: Path) -> Recorder:
-        """Make the recorder of one cycle; it writes only below `workdir`, which exists and is empty."""
-        ...
+        """Create the recorder of one cycle; it writes only below `workdir`, which exists and is empty."""
 
     def normalizer(self) -> Normalizer:
-        """Make the normalizer of this backend's captures."""
-        ...
+        """Create the normalizer of this backend's captures."""
 
     @property
     def abilities(self) -> Abilities:
-        """What it can do besides recording and reading."""
-        ...
+        """Optional features besides recording and reading."""
 
 
 def is_imported(module: str) -> bool:
-    """Say whether this process has imported a module to its end.
+    """Return whether this process has completely imported a module.
 
-    One whose import is under way is in `sys.modules`, too, but is not complete, and is gone again should it fail.
+    A module is in `sys.modules` during its import, too, but is incomplete then, and is removed if the import fails.
     """
     spec = getattr(sys.modules.get(module), "__spec__", None)
     return sys.modules.get(module) is not None and not getattr(spec, "_initializing", False)

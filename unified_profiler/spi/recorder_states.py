@@ -1,4 +1,4 @@
-"""The states of a recorder, and the conversion of native errors."""
+"""Defines the states of a recorder and converts errors of native profilers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unified_profiler.errors import NativeProfilerError, UnifiedProfilerError, U
 
 
 class RecorderState(Enum):
-    """What a recorder has done last; each of its verbs is legal once, in order."""
+    """The state of a recorder; each of its verbs is allowed once, in order."""
 
     NEW = "new"
     ARMED = "armed"
@@ -18,10 +18,10 @@ class RecorderState(Enum):
     DONE = "done"
 
     def expect(self, state: RecorderState, verb: str) -> None:
-        """Check that a verb is legal now.
+        """Check that a verb is allowed now.
 
         Raises:
-            UsageError: The recorder is in another state than the verb needs.
+            UsageError: The recorder is in a different state.
         """
         if self is not state:
             msg = f"`{verb}` is for a recorder that is {state.value}; this one is {self.value}. Make a new one."
@@ -30,7 +30,7 @@ class RecorderState(Enum):
 
 @contextmanager
 def native_errors(profiler: str, verb: str) -> Iterator[None]:
-    """Convert what a native profiler raises in the block to a NativeProfilerError; typed errors go on as they are."""
+    """Convert errors of a native profiler in the block to NativeProfilerError; our own errors stay unchanged."""
     try:
         yield
     except UnifiedProfilerError:

@@ -1,4 +1,4 @@
-"""For authors of backends and of tests: a fake backend, a fake clock, trace builders and the conformance suite."""
+"""Test support for authors of backends: a fake backend, a fake clock, trace builders and the conformance suite."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load the conformance suite when it is asked for: it needs pytest, the fakes do not."""
+    """Load the conformance suite on first access, since it needs pytest and the fakes do not."""
     if name == "BackendConformance":
         from unified_profiler.testing.conformance import BackendConformance
 

@@ -1,4 +1,4 @@
-"""Building traces by hand, event by event, for tests."""
+"""Builds traces for tests, event by event."""
 
 from __future__ import annotations
 
@@ -9,13 +9,7 @@ from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind, Layer, event_table
 from unified_profiler.model.trace import Trace
 
-_DEFAULTS: dict[str, Any] = {
-    "layer": Layer.FRAMEWORK.value,
-    "kind": Kind.OP.value,
-    "framework": "fake",
-    "pid": 1,
-    "tid": 1,
-}
+_DEFAULTS = {"layer": Layer.FRAMEWORK.value, "kind": Kind.OP.value, "framework": "fake", "pid": 1, "tid": 1}
 
 
 class TraceBuilder:
@@ -32,9 +26,8 @@ class TraceBuilder:
         self._rows: list[dict[str, Any]] = []
 
     def op(self, name: str, start_ns: int, duration_ns: int, **columns: Any) -> TraceBuilder:
-        """Add an operator; `columns` are further columns of the schema, or others than the usual ones."""
-        row = {**_DEFAULTS, "name": name, "start_ns": start_ns, "duration_ns": duration_ns, **columns}
-        self._rows.append(row)
+        """Add an operator; `columns` adds columns of the schema or overrides the defaults."""
+        self._rows.append({**_DEFAULTS, "name": name, "start_ns": start_ns, "duration_ns": duration_ns, **columns})
         return self
 
     def step(self, number: int, start_ns: int, duration_ns: int) -> TraceBuilder:
@@ -59,7 +52,7 @@ class TraceBuilder:
 
 
 def timed_events(*rows: tuple[str, str, int, int], **columns: Any) -> EventTable:
-    """Build a table of events from name, kind, start and end of each; other columns hold for all, or are lists."""
+    """Build a table of events from name, kind, start and end of each; other columns are lists, or apply to all."""
     return event_table(
         {
             "name": [name for name, _, _, _ in rows],

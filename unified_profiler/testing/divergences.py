@@ -1,4 +1,4 @@
-"""Reasons why a backend does not show a behavior that others show: strict expected failures, each with its meaning."""
+"""Reasons why a backend lacks a behavior of the others; each one is a strict expected failure of its test."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Divergence:
-    """Why something is missing. Should it be there one day, its test fails until this is removed."""
+    """The reason of a missing behavior. Once the behavior exists, its test fails until this is removed."""
 
     reason: str
 
 
 def never(reason: str) -> Divergence:
-    """Return that the framework cannot give it."""
+    """Mark a behavior that the framework cannot support."""
     return Divergence(f"never: {reason}")
 
 
 def notyet(reason: str) -> Divergence:
-    """Return that the framework lacks it so far."""
+    """Mark a behavior that the framework does not support yet."""
     return Divergence(f"not yet: {reason}")
 
 
 def notimpl(reason: str) -> Divergence:
-    """Return that the framework has it, but the backend does not use it."""
+    """Mark a behavior that the framework supports, but the backend does not implement."""
     return Divergence(f"not implemented: {reason}")

@@ -1,4 +1,4 @@
-"""A framework in a module of its own that exists only here, and the surface by which its calls are traced."""
+"""A fake framework in a module of its own, and the surface that traces its calls."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Twice(Module):
 
 
 class FakeSurface:
-    """The surface of a module `madeup`, which it makes.
+    """The surface of a module `madeup`, which it creates.
 
     Attributes:
         module: The framework: functions that call each other, and modules.
-        waited: How often something waited for its work.
-        broken: Whether that work fails.
-        fails: Whether tracing it fails.
+        waited: Number of waits for queued work.
+        broken: Whether the queued work fails.
+        fails: Whether installing the surface fails.
     """
 
     packages = frozenset({"madeup"})
@@ -44,7 +44,7 @@ class FakeSurface:
         self.fails = fails
 
     def names(self) -> Iterable[str]:
-        """Return the names of everything that can be traced."""
+        """Return the names of all functions that can be traced."""
         return [f"madeup.{name}" for name in ("square", "sqrt", "norm", "apply", "fail", "Twice")]
 
     def install(self, tracer: ApiTracer) -> None:
@@ -55,11 +55,11 @@ class FakeSurface:
                     tracer.function(value, f"madeup.{name}")
         tracer.module_call(self.module.Module.__call__)
         if self.fails:
-            msg = "a version of the framework that is not known"
+            msg = "unknown version of the framework"
             raise RuntimeError(msg)
 
     def value_texts(self) -> Mapping[type, Callable[[Any], str]]:
-        """Return nothing: it has no values of its own."""
+        """Return no functions, since the framework has no values of its own."""
         return {}
 
     def module_name(self, module: Any) -> str | None:
@@ -71,7 +71,7 @@ class FakeSurface:
         yield from module.parts.items()
 
     def synchronize(self) -> None:
-        """Count, and fail if told to."""
+        """Count the wait, and fail if the work is broken."""
         self.waited += 1
         if self.broken:
             msg = "the work failed"

@@ -1,4 +1,4 @@
-"""A clock that is turned by hand, and a backend that records what it is told to and fails where it is told to."""
+"""A clock that tests advance, and a backend without a framework that fails at selected verbs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unified_profiler.spi import Abilities, ApiSurface, Capability, NativeCaptur
 
 
 class FakeClock:
-    """A clock that moves on by a fixed amount at each look, and by hand; for any number of threads."""
+    """A thread-safe clock that advances by a fixed amount at each reading, and by `advance`."""
 
     def __init__(self, start_ns: int = 1_700_000_000_000_000_000, *, tick_ns: int = 1000) -> None:
         self.now_ns = start_ns
@@ -23,18 +23,18 @@ class FakeClock:
         self._lock = threading.Lock()
 
     def __call__(self) -> int:
-        """Return the time and move on."""
+        """Advance the clock by a tick and return the time."""
         return self.advance(self.tick_ns)
 
     def advance(self, duration_ns: int) -> int:
-        """Let time pass, and return the time after that."""
+        """Advance the clock and return the new time."""
         with self._lock:
             self.now_ns += duration_ns
             return self.now_ns
 
 
 class FakeError(RuntimeError):
-    """What a fake recorder raises where it was told to."""
+    """The error of a fake backend at the verbs of `fails_at`."""
 
 
 @dataclass
@@ -43,14 +43,14 @@ class FakeBackend:
 
     Attributes:
         name: Its name.
-        module: The module looked up in `sys.modules`; the default is always there.
-        capabilities: What it says it can record.
+        module: The module looked up in `sys.modules`; the default is always imported.
+        capabilities: The capabilities that it reports.
         fails_at: Verbs at which its recorders raise.
-        clock: What its operators read the time from.
+        clock: The clock of its operators.
         calls: Every verb of every recorder, in order.
-        recording: The operators of the recorder at work, None while there is none.
-        surface: How calls of its API are seen.
-        memory: The bytes that it says it has given out, by device.
+        recording: The operators of the current recorder, None if none is recording.
+        surface: The surface that traces its API.
+        memory: The allocated bytes that it reports, by device.
     """
 
     name: str = "fake"
@@ -64,42 +64,42 @@ class FakeBackend:
     memory: Mapping[str, int] = field(default_factory=dict)
 
     def op(self, name: str) -> None:
-        """Run an operator of this make-believe framework."""
+        """Run an operator of the fake framework."""
         start = self.clock()
         if self.recording is not None:
             self.recording.append((name, start))
 
     def recorder(self, options: RecordOptions, workdir: Path) -> FakeRecorder:
-        """Make the recorder of one cycle."""
-        self._called("recorder")
+        """Create the recorder of one cycle."""
+        self._record_call("recorder")
         return FakeRecorder(self, options, workdir)
 
     def normalizer(self) -> FakeNormalizer:
-        """Make the normalizer."""
+        """Create the normalizer."""
         return FakeNormalizer(self)
 
     @property
     def abilities(self) -> Abilities:
-        """The surface it was given, if any, and its memory."""
+        """The given surface, if any, and the memory."""
         surface = self.surface
         return Abilities(api_surface=None if surface is None else lambda: surface, allocated_bytes=self.allocated_bytes)
 
     def allocated_bytes(self) -> Mapping[str, int]:
-        """Return the memory it was given; not noted among the calls, since it comes from a thread of the profiler's."""
+        """Return the given memory; not added to `calls`, since a thread of the profiler calls it."""
         if "allocated_bytes" in self.fails_at:
-            msg = "told to fail at allocated_bytes"
+            msg = "failure at allocated_bytes"
             raise FakeError(msg)
         return self.memory
 
-    def _called(self, verb: str) -> None:
+    def _record_call(self, verb: str) -> None:
         self.calls.append(verb)
         if verb in self.fails_at:
-            msg = f"told to fail at {verb}"
+            msg = f"failure at {verb}"
             raise FakeError(msg)
 
 
 class FakeRecorder:
-    """Notes the operators that run while it records."""
+    """Records the operators of the fake framework."""
 
     def __init__(self, backend: FakeBackend, options: RecordOptions, workdir: Path) -> None:
         self.options = options
@@ -107,25 +107,25 @@ class FakeRecorder:
         self._workdir = workdir
 
     def arm(self) -> None:
-        """Note the call."""
-        self._backend._called("arm")
+        """Record the call."""
+        self._backend._record_call("arm")
 
     def start(self) -> None:
-        """Begin to note operators."""
-        self._backend._called("start")
+        """Start recording operators."""
+        self._backend._record_call("start")
         self._backend.recording = []
 
     def mark_step(self, step: int) -> None:  # noqa: ARG002  the protocol's signature
-        """Note the call."""
-        self._backend._called("mark_step")
+        """Record the call."""
+        self._backend._record_call("mark_step")
 
     def synchronize(self) -> None:
-        """Note the call."""
-        self._backend._called("synchronize")
+        """Record the call."""
+        self._backend._record_call("synchronize")
 
     def stop(self) -> NativeCapture:
-        """Write what was recorded."""
-        self._backend._called("stop")
+        """Write the recorded operators."""
+        self._backend._record_call("stop")
         file = self._workdir / "fake.json"
         file.write_text(json.dumps({"fake": self._backend.recording}))
         self._backend.recording = None
@@ -133,24 +133,24 @@ class FakeRecorder:
         return NativeCapture(backend=self._backend.name, files=(file,), framework_version="1.0", details=details)
 
     def discard(self) -> None:
-        """Forget everything."""
+        """Drop all operators."""
         self._backend.recording = None
-        self._backend._called("discard")
+        self._backend._record_call("discard")
 
 
 @dataclass(frozen=True)
 class FakeNormalizer:
-    """Reads what fake recorders write."""
+    """Reads the files of fake recorders."""
 
     backend: FakeBackend
 
     def recognizes(self, path: Path) -> bool:
-        """Say whether a file was written by a fake recorder."""
+        """Return whether a file was written by a fake recorder."""
         return path.is_file() and path.read_bytes().startswith(b'{"fake"')
 
     def normalize(self, capture: NativeCapture) -> EventTable:
         """Return an event per recorded operator."""
-        self.backend._called("normalize")
+        self.backend._record_call("normalize")
         try:
             ops = json.loads(capture.files[0].read_text())["fake"]
         except (ValueError, KeyError, TypeError) as error:

@@ -1,6 +1,6 @@
-"""Runs of many ranks made by calculation, for tests and benchmarks: what is slow, and every clock, is known.
+"""Generates runs of many ranks with known stragglers and known clocks, for tests and benchmarks.
 
-All ranks load data, compute and meet in one all-reduce per step, which ends for all when the last one has come.
+All ranks load data, compute and synchronize in one all-reduce per step, which ends for all when the last one arrives.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from unified_profiler.model.steps import STEP_SCHEMA
 from unified_profiler.model.trace import Trace
 
 _LAYERS = 20
-"""Kinds of operators; each has its own name and a part of the computing time."""
+"""Number of outer operator names; each has a part of the computing time."""
 _INNER = 4
-"""Operators within each outer one, of which each takes a sixth of its time."""
+"""Number of operators within each outer one; each takes a sixth of its time."""
 _DATA_NS, _COMPUTE_NS, _TRANSFER_NS, _UPDATE_NS = 400_000, 8_000_000, 600_000, 500_000
 _EPOCH_NS = 1_700_000_000_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Straggler:
-    """A rank that is slow from some step on."""
+    """A rank that is slow from a given step on."""
 
     rank: int
     since: int
@@ -44,35 +44,35 @@ class Straggler:
 
 @dataclass(frozen=True, kw_only=True)
 class HostClock:
-    """By how much a clock is ahead of the true time, and how that grows."""
+    """Offset and drift of a clock relative to the true time."""
 
     offset_ns: int = 0
     drift: float = 0.0
     """Gain per unit of true time."""
 
     def reading(self, true_ns: Ints) -> Ints:
-        """Return what the clock shows at true moments."""
+        """Return the readings of the clock at true times."""
         ahead: Ints = np.round(self.offset_ns + self.drift * (true_ns - _EPOCH_NS)).astype(np.int64)
         return true_ns + ahead
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fleet:
-    """What a job of many ranks does. The same fleet gives the same run."""
+    """The parameters of a job of many ranks. The same fleet generates the same run."""
 
     ranks: int
     steps: int = 60
     outer_ops: int = 40
-    """Per step; with their inner ones and what else there is a step has five times as many events, and five."""
+    """Number per step; a step has five times as many events, plus four."""
     stragglers: Sequence[Straggler] = ()
     clocks: Mapping[int, HostClock] = field(default_factory=dict)
     seed: int = 0
     noise: float = 0.02
-    """Spread of a step's computing time, as a part of it."""
+    """Standard deviation of a step's computing time, relative to it."""
 
     @property
     def epoch_ns(self) -> int:
-        """The true moment at which the first step begins."""
+        """The true time at which the first step begins."""
         return _EPOCH_NS
 
     def write(self, output_dir: Path, name: str = "fleet") -> Path:
@@ -108,7 +108,7 @@ class Fleet:
 
 @dataclass(frozen=True)
 class _Times:
-    """True moments by step and rank: when data loading, computing, waiting, updating and the step begin and end."""
+    """True times by step and rank: borders of data loading, computing, all-reduce and update."""
 
     start: Ints
     loaded: Ints
@@ -131,7 +131,7 @@ class _Times:
             part[:, each.rank] += extra
             if each.operator is not None:
                 slower[each.rank, each.operator] = extra
-        late = np.abs(random.normal(0, 15_000, shape)).astype(np.int64)  # a rank hears of the end a little later
+        late = np.abs(random.normal(0, 15_000, shape)).astype(np.int64)  # ranks see the end at slightly different times
         times = np.zeros((5, *shape), np.int64)
         begin = np.full(fleet.ranks, _EPOCH_NS)
         for step in range(fleet.steps):
@@ -147,33 +147,31 @@ class _Times:
 def _events(fleet: Fleet, rank: int, times: _Times) -> EventTable:
     """Return the events of a rank, step by step; within one: step, data, operators, all-reduce, update."""
     clock = fleet.clocks.get(rank, HostClock())
-    moments = [clock.reading(part[:, rank]) for part in (times.start, times.loaded, times.computed, times.reduced)]
-    begin, loaded, computed, reduced = moments
-    updated = clock.reading(times.updated[:, rank])
+    borders = (times.start, times.loaded, times.computed, times.reduced, times.updated)
+    begin, loaded, computed, reduced, updated = (clock.reading(border[:, rank]) for border in borders)
     outer_start, outer_length, inner_length = _outer(fleet, rank, times, loaded, computed)
     inner_length = np.repeat(inner_length, outer_length.shape[1] * _INNER, axis=1)
     inner_start = np.repeat(outer_start, _INNER, axis=1) + inner_length * np.tile(np.arange(_INNER), fleet.outer_ops)
-    per_step = [
-        ("step", begin[:, None], (updated - begin)[:, None]),
-        ("data", begin[:, None], (loaded - begin)[:, None]),
-        ("outer", outer_start, outer_length),
-        ("inner", inner_start, inner_length),
-        ("reduce", computed[:, None], (reduced - computed)[:, None]),
-        ("update", reduced[:, None], (updated - reduced)[:, None]),
+    spans = [
+        (begin[:, None], (updated - begin)[:, None]),
+        (begin[:, None], (loaded - begin)[:, None]),
+        (outer_start, outer_length),
+        (inner_start, inner_length),
+        (computed[:, None], (reduced - computed)[:, None]),
+        (reduced[:, None], (updated - reduced)[:, None]),
     ]
-    start = np.concatenate([part for _, part, _ in per_step], axis=1)
-    length = np.concatenate([part for _, _, part in per_step], axis=1)
+    start, length = (np.concatenate(parts, axis=1) for parts in zip(*spans, strict=True))
     return _as_table(fleet, rank, start, length)
 
 
 def _outer(fleet: Fleet, rank: int, times: _Times, loaded: Ints, computed: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return start and length of the outer operators, longer where one is slow, and the length of inner ones."""
+    """Return start and length of the outer operators, longer for stragglers, and the length of inner ones."""
     layer = np.arange(fleet.outer_ops) % _LAYERS
     extra = np.zeros((fleet.steps, fleet.outer_ops), np.int64)
     for (slow_rank, operator), added in times.slower.items():
         if slow_rank == rank:
-            those = layer == int(operator.rpartition("_")[2])
-            extra[:, those] += added[:, None] // max(int(those.sum()), 1)
+            is_slow = layer == int(operator.rpartition("_")[2])
+            extra[:, is_slow] += added[:, None] // max(int(is_slow.sum()), 1)
     plain = (computed - loaded - extra.sum(axis=1)) // fleet.outer_ops
     length = plain[:, None] + extra
     start = loaded[:, None] + np.cumsum(length, axis=1) - length
@@ -181,7 +179,7 @@ def _outer(fleet: Fleet, rank: int, times: _Times, loaded: Ints, computed: Ints)
 
 
 def _as_table(fleet: Fleet, rank: int, start: Ints, length: Ints) -> EventTable:
-    """Put the columns together; every step has its events in the same order."""
+    """Assemble the columns; every step has its events in the same order."""
     outer, inner = fleet.outer_ops, fleet.outer_ops * _INNER
     names = ["step", "load_data", *(f"layer_{i}" for i in range(_LAYERS)), "mul", "gloo:all_reduce", "update"]
     middle = np.arange(outer) % _LAYERS + 2
@@ -189,13 +187,13 @@ def _as_table(fleet: Fleet, rank: int, start: Ints, length: Ints) -> EventTable:
     kinds = ["step", "region", "op", "collective"]
     kind = np.concatenate([[0, 1], np.full(outer + inner, 2), [3, 2]])
     depth = np.concatenate([[0, 1], np.full(outer, 1), np.full(inner, 2), [0, 1]])
-    above = np.concatenate([[-1, 0], np.zeros(outer, int), np.repeat(np.arange(outer) + 2, _INNER), [-1, 0]])
+    parent_offset = np.concatenate([[-1, 0], np.zeros(outer, int), np.repeat(np.arange(outer) + 2, _INNER), [-1, 0]])
     width = len(code)
     base = (np.arange(fleet.steps) * width)[:, None]
     self_ns = length.copy()
     self_ns[:, 2 : 2 + outer] -= length[:, 2 + outer : 2 + outer + inner].reshape(-1, outer, _INNER).sum(axis=2)
     self_ns[:, 0] -= length[:, 1] + length[:, 2 : 2 + outer].sum(axis=1) + length[:, -1]
-    parent = np.where(above >= 0, above + base, -1).ravel()
+    parent = np.where(parent_offset >= 0, parent_offset + base, -1).ravel()
 
     def each(values: Any) -> Any:
         return np.tile(values, fleet.steps)

@@ -17,7 +17,16 @@ from types import ModuleType
 from typing import Any
 
 from unified_profiler.spi import HookRole, StepHook
-from unified_profiler.spi.patching import Invoke, Report, SharedPatch, Undo, in_turn, replace, report_made, wrap_method
+from unified_profiler.spi.patching import (
+    Invoke,
+    Report,
+    SharedPatch,
+    Undo,
+    replace,
+    report_instances,
+    undo_all,
+    wrap_method,
+)
 from unified_profiler_mindspore.record.optimizer_search import OPTIMIZER_MODULES, has_optimizer, uses_optimizer
 
 Listeners = Mapping[str, Report]
@@ -66,7 +75,7 @@ def _after_training_step(module: ModuleType, report: Report) -> Undo:
         _calls.leave()
         return invoke()
 
-    return in_turn(
+    return undo_all(
         wrap_method(module.CallbackManager, "__enter__", enter),
         wrap_method(module.CallbackManager, "__exit__", leave),
         _after_callbacks("on_train_step_end")(module, report),
@@ -99,7 +108,7 @@ def _wrap_cells(module: ModuleType, listeners: Listeners) -> Undo:
             _send(listeners, OPTIMIZER, id(cell))
         _send(listeners, FORWARD if cell.training else EVALUATION, id(cell))
 
-    return in_turn(*(_wrap_cell_call(owner, report_end) for owner in (module.Cell, module.GraphCell)))
+    return undo_all(*(_wrap_cell_call(owner, report_end) for owner in (module.Cell, module.GraphCell)))
 
 
 def _wrap_cell_call(owner: Any, report_end: Callable[[Any], None]) -> Undo:
@@ -156,7 +165,7 @@ def _wrap_bytecode_jit(module: ModuleType, listeners: Listeners) -> Undo:
         return result
 
     owner = module.PIJitCaptureContext
-    return in_turn(wrap_method(owner, "__enter__", enter), wrap_method(owner, "__exit__", leave))
+    return undo_all(wrap_method(owner, "__enter__", enter), wrap_method(owner, "__exit__", leave))
 
 
 def _wrap_trace_jit(module: ModuleType, listeners: Listeners) -> Undo:
@@ -190,7 +199,7 @@ def _wrap_trace_jit(module: ModuleType, listeners: Listeners) -> Undo:
         _report_graph(listeners, hash(name), updates=name in with_optimizer)
         return result
 
-    return in_turn(
+    return undo_all(
         replace(module, "_jit_trace_begin", _jit_trace_begin),
         replace(module, "_jit_trace_end", _jit_trace_end),
     )
@@ -246,7 +255,7 @@ STEP_HOOKS: tuple[StepHook, ...] = (
             signal="optimizer made",
             role=HookRole.STEPS_EXPECTED,
             module=name,
-            install=lambda module, report: report_made(module.Optimizer, report),
+            install=lambda module, report: report_instances(module.Optimizer, report),
         )
         for name in OPTIMIZER_MODULES
     ),

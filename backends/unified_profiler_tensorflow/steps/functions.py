@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from unified_profiler.spi.call_sites import call_site
-from unified_profiler.spi.patching import Inside, Report, SharedPatch, Undo, in_turn, outermost, replace
+from unified_profiler.spi.patching import Inside, Report, SharedPatch, Undo, outermost, replace, undo_all
 from unified_profiler_tensorflow.steps.keras import (
     is_created_by_keras,
     is_eager,
@@ -59,7 +59,7 @@ _calls = _FunctionCalls()
 def _wrap_functions(module: ModuleType, listeners: Mapping[TrainingEvidence, Report]) -> Undo:
     concrete = import_module(f"{module.__package__}.concrete_function").ConcreteFunction
     owners = (module.Function, concrete)
-    return in_turn(*(replace(owner, "__call__", _wrap_function(owner, listeners)) for owner in owners))
+    return undo_all(*(replace(owner, "__call__", _wrap_function(owner, listeners)) for owner in owners))
 
 
 FUNCTIONS = SharedPatch(_wrap_functions)
@@ -115,7 +115,7 @@ def after_optimizer_created(module: ModuleType, report: Report) -> Undo:
         if not is_created_by_keras(sys._getframe(1)):
             report(id(self))
 
-    return in_turn(replace(owner, "__init__", __init__), replace(owner, method, _mark_function(vars(owner)[method])))
+    return undo_all(replace(owner, "__init__", __init__), replace(owner, method, _mark_function(vars(owner)[method])))
 
 
 def _mark_function(original: Callable[..., Any]) -> Callable[..., Any]:

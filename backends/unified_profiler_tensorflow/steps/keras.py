@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType, ModuleType
 from typing import Any
 
-from unified_profiler.spi.patching import Inside, Report, Undo, in_turn, outermost, replace
+from unified_profiler.spi.patching import Inside, Report, Undo, outermost, replace, undo_all
 
 
 def after_train_batch(module: ModuleType, report: Report) -> Undo:
@@ -29,7 +29,7 @@ def at_evaluation(moment: str) -> Callable[[ModuleType, Report], Undo]:
 
     def install(module: ModuleType, report: Report) -> Undo:
         owner, names = module.CallbackList, (f"on_test_{moment}", f"on_predict_{moment}")
-        return in_turn(*(replace(owner, name, _report_after(vars(owner)[name], report, Inside())) for name in names))
+        return undo_all(*(replace(owner, name, _report_after(vars(owner)[name], report, Inside())) for name in names))
 
     return install
 
@@ -45,7 +45,7 @@ def _after_batch(owner: Any, report: Report, *modes: str) -> Undo:
     undoings = [replace(owner, name, _report_after(vars(owner)[name], report, inside)) for name in names]
     if hasattr(owner, _GRAPH_MODE):
         undoings.append(replace(owner, _GRAPH_MODE, _report_after(vars(owner)[_GRAPH_MODE], report, inside, is_end)))
-    return in_turn(*undoings)
+    return undo_all(*undoings)
 
 
 _GRAPH_MODE = "_call_batch_hook"

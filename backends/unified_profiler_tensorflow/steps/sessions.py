@@ -8,13 +8,13 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from unified_profiler.spi.patching import Report, SharedPatch, Undo, in_turn, replace
+from unified_profiler.spi.patching import Report, SharedPatch, Undo, replace, undo_all
 from unified_profiler_tensorflow.steps.training import TrainingEvidence
 
 
 def _wrap_runs(module: ModuleType, listeners: Mapping[TrainingEvidence, Report]) -> Undo:
     run = _wrap_run(module.BaseSession, listeners)
-    return in_turn(*(replace(owner, "run", run) for owner in (module.Session, module.InteractiveSession)))
+    return undo_all(*(replace(owner, "run", run) for owner in (module.Session, module.InteractiveSession)))
 
 
 RUNS = SharedPatch(_wrap_runs)

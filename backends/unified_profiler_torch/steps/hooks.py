@@ -16,7 +16,16 @@ from typing import Any
 
 from unified_profiler.spi import HookRole, StepHook
 from unified_profiler.spi.call_sites import call_site
-from unified_profiler.spi.patching import Inside, Report, SharedPatch, Undo, in_turn, outermost, replace, report_made
+from unified_profiler.spi.patching import (
+    Inside,
+    Report,
+    SharedPatch,
+    Undo,
+    outermost,
+    replace,
+    report_instances,
+    undo_all,
+)
 
 _fetch = Inside()
 """Set while a DataLoader loads a batch on this thread: modules called there transform data and are not steps."""
@@ -68,7 +77,7 @@ def _after_optimizer_step(module: ModuleType, report: Report) -> Undo:
                 report(pending.pop(0))
 
     handle = module.register_optimizer_step_post_hook(step_ended)
-    return in_turn(replace(torch.autograd, "backward", backward), handle.remove)
+    return undo_all(replace(torch.autograd, "backward", backward), handle.remove)
 
 
 def _is_outermost(frame: FrameType | None, filename: str | None) -> bool:
@@ -81,7 +90,7 @@ def _is_outermost(frame: FrameType | None, filename: str | None) -> bool:
 
 
 def _after_optimizer_created(module: ModuleType, report: Report) -> Undo:
-    return report_made(module.Optimizer, report)
+    return report_instances(module.Optimizer, report)
 
 
 def _before_profiler(module: ModuleType, report: Report) -> Undo:

@@ -203,7 +203,7 @@ for i in range(8):
     opt.step()
 """
     outcome = run(SETUP + text)
-    assert outcome.hints == ("Recorded steps hold different numbers of backward signals: step 3 2, the others 1.",)
+    assert outcome.hints == ("Recorded steps have different numbers of backward signals: step 3 2, the others 1.",)
 
 
 def test_ordinary_steps_need_no_hint(run: Launch) -> None:

@@ -87,8 +87,8 @@ class Counting(FakeBackend):
         self.moments: list[tuple[str, int]] = []
         self.profiler: up.Profiler | None = None
 
-    def _called(self, verb: str) -> None:
-        super()._called(verb)
+    def _record_call(self, verb: str) -> None:
+        super()._record_call(verb)
         if verb in {"arm", "start", "stop", "discard"} and self.profiler is not None:
             self.moments.append((verb, self.profiler.current_step))
 

@@ -98,7 +98,7 @@ def test_rows_are_limited_and_that_is_said(invoke: Invoke, before: Path, after: 
         (("--by", "orign"), "Did you mean 'origin'"),
         (("--threshold", "much"), "threshold"),
         (("--by", "api"), "holds no API calls"),
-        (("--open",), "-o with a name that ends in .html"),
+        (("--open",), "-o with a file name that ends in .html"),
         (("--op-map", "none.toml"), "cannot be read"),
         (("--rank", "7"), "no trace of rank 7"),
     ],

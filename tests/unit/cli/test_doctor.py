@@ -57,7 +57,7 @@ def test_a_level_of_zero_is_a_problem(invoke: Invoke, monkeypatch: pytest.Monkey
     monkeypatch.setenv("UNIFIED_PROFILER_LEVEL", "0")
     result = invoke("doctor")
     assert result.exit_code == 1
-    assert "switched off" in result.stdout
+    assert "profiling is disabled" in result.stdout
 
 
 def test_wrong_options_in_the_environment_are_a_problem(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import Result
 
 import unified_profiler.gating
-from unified_profiler.cli.gate import _spread
+from unified_profiler.cli.gate import _repeat_options
 from unified_profiler.model.storage import write_parquet
 from unified_profiler.testing.builders import TraceBuilder
 
@@ -153,7 +153,7 @@ def test_elsewhere_wrong_use_is_still_2(invoke: Invoke, before: Path) -> None:
     ],
 )
 def test_several_runs_stand_after_one_option_or_after_several(given: list[str]) -> None:
-    assert list(_spread(given)) == [
+    assert list(_repeat_options(given)) == [
         *("--baseline", "a", "--baseline", "b", "--candidate", "c", "--candidate", "d"),
         *("--metric", "step", "--rank", "0"),
     ]

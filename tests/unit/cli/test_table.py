@@ -115,4 +115,4 @@ def test_regions_have_rows_on_request(invoke: Invoke, run_dir: Path) -> None:
 def test_api_and_what_makes_other_tables_exclude_each_other(invoke: Invoke, api_run: Path, other: list[str]) -> None:
     result = invoke("table", api_run, "--api", *other)
     assert result.exit_code == 2
-    assert f"--api and {other[0]} exclude each other" in result.stderr
+    assert f"--api and {other[0]} cannot be combined" in result.stderr

@@ -73,7 +73,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return True
 
     monkeypatch.setattr(webbrowser, "open", browse)
-    monkeypatch.setattr(view, "_wait_for_a_signal", lambda: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(view, "_wait_for_signal", lambda: os.kill(os.getpid(), signal.SIGINT))
     return addresses
 
 
@@ -94,7 +94,7 @@ def test_where_no_browser_can_be_opened_it_says_what_to_do(
     invoke: Invoke, run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webbrowser, "open", lambda address: False)
-    assert "Open the address in one" in invoke("view", run_dir).stdout
+    assert "Open the address in a browser" in invoke("view", run_dir).stdout
 
 
 @pytest.mark.usefixtures("opened")

@@ -8,7 +8,7 @@ import pytest
 from unified_profiler.delivery.finishing import EndedCycle
 from unified_profiler.delivery.pending import is_pending, load, put_away, store
 from unified_profiler.model.records import StepSignal, TraceInfo
-from unified_profiler.recording.regions import Span
+from unified_profiler.recording.regions import NamedSpan
 from unified_profiler.recording.window import Step, Window
 from unified_profiler.spi import NativeCapture
 from unified_profiler.testing import TraceBuilder
@@ -24,7 +24,7 @@ def ended(folder: Path, **details: Any) -> EndedCycle:
         thread="Hauptstraße",
         pid=12,
         steps=(Step(number=4, start_ns=1, end_ns=2), Step(number=5, start_ns=2, end_ns=3, finished=False)),
-        regions=(Span("forward", 1, 2, 7, "main", None), Span("loss", 1, 2, 7, "main", '{"meta": 1}')),
+        regions=(NamedSpan("forward", 1, 2, 7, "main", None), NamedSpan("loss", 1, 2, 7, "main", '{"meta": 1}')),
         calls=events,
         counters=events.slice(1),
         waited=True,

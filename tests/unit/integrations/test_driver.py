@@ -23,11 +23,11 @@ def driver(backend: FakeBackend | None = None, **options: Any) -> StepDriver:
     return StepDriver(backend=backend, clock=backend.clock, **options)
 
 
-def follow(driver: StepDriver, steps: int, phase: str = "fit") -> None:
-    driver.begin(phase)
+def follow(driver: StepDriver, steps: int, stage: str = "fit") -> None:
+    driver.begin(stage)
     for _ in range(steps):
-        driver.step(phase)
-    driver.end(phase)
+        driver.step(stage)
+    driver.end(stage)
 
 
 def recorded(profiler: up.Profiler) -> list[tuple[int | None, int | None, bool]]:
@@ -62,7 +62,7 @@ def test_a_profiler_that_somebody_started_is_left_running() -> None:
     assert names(profiler, "step") == ["step 0", "step 1", "step 2"]
 
 
-def test_a_phase_within_another_ends_no_step_and_is_a_region() -> None:
+def test_a_stage_within_another_ends_no_step_and_is_a_region() -> None:
     one = driver()
     one.begin("fit")
     one.step("fit")
@@ -73,7 +73,7 @@ def test_a_phase_within_another_ends_no_step_and_is_a_region() -> None:
     assert names(one.profiler, "region") == ["evaluate"]
 
 
-def test_the_end_of_a_phase_that_never_began_does_nothing() -> None:
+def test_the_end_of_a_stage_that_never_began_does_nothing() -> None:
     one = driver()
     one.end("fit")
     one.step("fit")
@@ -154,7 +154,7 @@ def test_a_profiler_that_cannot_start_is_logged_once_and_the_trainer_goes_on(
     (tmp_path / "profile").write_text("a file in the way")
     follow(one, 3)
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
-    assert "the training goes on" in caplog.text
+    assert "the training continues" in caplog.text
 
 
 def test_a_profiler_that_is_stopped_during_the_training_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -164,7 +164,7 @@ def test_a_profiler_that_is_stopped_during_the_training_is_left_alone(caplog: py
     one.step("fit")
     one.step("fit")
     one.end("fit")
-    assert caplog.text.count("the training goes on") == 1
+    assert caplog.text.count("the training continues") == 1
     follow(one, 2)
     assert names(one.profiler, "step")[-2:] == ["step 0", "step 1"]
 
@@ -194,7 +194,7 @@ def test_level_0_does_nothing() -> None:
     backend = FakeBackend()
     one = driver(backend, level=0, schedule=SCHEDULE)
     follow(one, 5)
-    assert (backend.calls, one.profiler.current_step, one.phase) == ([], 0, None)
+    assert (backend.calls, one.profiler.current_step, one.stage) == ([], 0, None)
 
 
 # --- arguments ------------------------------------------------------------------------------------------------------

@@ -25,7 +25,9 @@ def hints(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], l
         watched = Children({"madeup"})
         with ImportWatch() as imports, watched.watched(imports):
             call()
-        monkeypatch.setattr(children, "_cpu_seconds", lambda: (watched._own + 10.0, watched._theirs + 10.0))
+        monkeypatch.setattr(
+            children, "_cpu_seconds", lambda: tuple(seconds + 10.0 for seconds in watched._cpu_at_start)
+        )
         return list(watched.hints())
 
     return watch

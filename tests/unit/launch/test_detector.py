@@ -160,7 +160,7 @@ def test_the_word_of_a_trainer_is_not_held_back_and_holds_more_than_that_of_an_o
     result = detector.result()
     assert result is not None
     assert (detector.steps, result.name) == (30, "keras")
-    assert result.switches == ("after step 1: optimizer gave way to keras, steps count anew",)
+    assert result.switches == ("after step 1: optimizer gave way to keras, steps were recounted",)
 
 
 def test_an_announced_optimizer_is_waited_for_much_longer() -> None:
@@ -179,7 +179,7 @@ def test_a_switch_is_written_down() -> None:
     result = detect([*[(DATA, 1)] * 10, (OPT, 1), (OPT, 1)]).result()
     assert result is not None
     assert result.name == "optimizer"
-    assert result.switches[-1] == "after step 10: dataloader gave way to optimizer, steps count anew"
+    assert result.switches[-1] == "after step 10: dataloader gave way to optimizer, steps were recounted"
 
 
 def test_an_anchor_that_falls_silent_is_replaced_and_it_is_written_down() -> None:
@@ -209,7 +209,7 @@ def test_training_replaces_evaluation() -> None:
     detector = detect([*[(EVAL, 1)] * 10, *[(FWD, 1)] * 5])
     result = detector.result()
     assert result is not None
-    assert result.switches[-1] == "after step 10: forward (evaluation) gave way to forward, steps count anew"
+    assert result.switches[-1] == "after step 10: forward (evaluation) gave way to forward, steps were recounted"
     assert detector.steps == 5
 
 

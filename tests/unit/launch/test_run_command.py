@@ -22,7 +22,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 REFUSED = {
-    "no script": ([], "A script or -m MODULE is needed"),
+    "no script": ([], "Give a script or -m MODULE"),
     "a script that is not there": (["nowhere.py"], "There is no script 'nowhere.py'"),
     "a misspelt option": (["--wiat", "1", "script.py"], "Did you mean '--wait'"),
     "an unknown backend": (["--backend", "torhc", "script.py"], "Did you mean 'torch'"),

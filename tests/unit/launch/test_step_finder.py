@@ -185,7 +185,7 @@ def test_signals_of_other_threads_are_counted_but_not_followed(framework: Framew
     thread = threading.Thread(target=framework.fire, args=("optimizer",), kwargs={"times": 4})
     thread.start()
     thread.join()
-    assert (seen.steps, finder.elsewhere) == (0, 4)
+    assert (seen.steps, finder.other_threads) == (0, 4)
 
 
 def test_a_place_that_a_version_has_moved_is_told_and_the_other_signals_serve(

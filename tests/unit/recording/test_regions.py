@@ -264,7 +264,7 @@ CALLS: dict[str, Callable[[up.Profiler, Any], Any]] = {
 @pytest.mark.parametrize("call", CALLS)
 def test_a_name_that_is_no_text_is_refused_at_the_call(call: str, name: Any, level: int) -> None:
     prof = up.Profiler(level=level)
-    with pytest.raises(ArgumentError, match=rf"must be a str; {call}\(\.\.\.\) got one of type {type(name).__name__}"):
+    with pytest.raises(ArgumentError, match=rf"must be a str; {call}\(\.\.\.\) got {type(name).__name__}"):
         CALLS[call](prof, name)
     with pytest.raises(TypeError):
         CALLS[call](prof, name)

@@ -14,10 +14,10 @@ from unified_profiler.spi.patching import (
     Report,
     SharedPatch,
     Undo,
-    in_turn,
     outermost,
     replace,
-    report_made,
+    report_instances,
+    undo_all,
     wrap,
     wrap_method,
 )
@@ -124,13 +124,13 @@ def test_a_wrapper_is_made_from_the_original_and_has_its_name(framework: ModuleT
 
 def test_several_are_undone_the_last_first() -> None:
     undone: list[int] = []
-    in_turn(*(lambda number=number: undone.append(number) for number in range(3)))()
+    undo_all(*(lambda number=number: undone.append(number) for number in range(3)))()
     assert undone == [2, 1, 0]
 
 
 def test_instances_are_reported_once_made() -> None:
     made: list[int] = []
-    undo = report_made(Derived, made.append)
+    undo = report_instances(Derived, made.append)
     instance = Derived()
     undo()
     Derived()

@@ -1,6 +1,6 @@
-"""Calls as they end: four numbers each in a buffer of their thread, and every text once. Nothing of a call is kept.
+"""Stores finished calls: four numbers each in a buffer of their thread, and every distinct text once.
 
-A million calls take some 40 MB, which the garbage collector need not look through.
+No object of a call is kept. A million calls take about 40 MB, which the garbage collector does not scan.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 ROW = Struct("4q")
-"""Of each call: number of what was called, start, end, number of the text of its arguments."""
+"""One call: number of the callee, start, end, number of the text of the arguments."""
 BLOCK = 1 << 16
-"""Calls after which what a thread has recorded is packed."""
+"""Number of calls of a thread after which they are packed."""
 NO_TEXT = -1
 UNRECORDED = -1
-"""Stands for a call that is not recorded itself, but whose inside is none of the user's."""
+"""Marks a call that is not recorded, but within which calls are not made by user code."""
 
 Ints = npt.NDArray[np.int64]
 
 
-class Called(NamedTuple):
-    """What was called."""
+class Callee(NamedTuple):
+    """A function or module that was called."""
 
     name: str
     kind: Kind
@@ -46,19 +46,19 @@ class Called(NamedTuple):
     """The path of a module."""
 
 
-class Open(NamedTuple):
-    """A call that has not ended yet."""
+class OpenCall(NamedTuple):
+    """A call in progress."""
 
     code: int
     start_ns: int
     text: str | None
     module_code: int = UNRECORDED
     key: object = None
-    """What the call is known by to hooks that tell its end."""
+    """Identifies the call to hooks that report its end."""
 
 
 class Block:
-    """Calls of one thread that ended."""
+    """Finished calls of one thread."""
 
     __slots__ = ("rows", "texts")
 
@@ -67,22 +67,20 @@ class Block:
         self.texts = Index()
 
     def add(self, code: int, start_ns: int, end_ns: int, text: str | None) -> None:
-        """Note a call."""
+        """Add a call."""
         self.rows += ROW.pack(code, start_ns, end_ns, NO_TEXT if text is None else self.texts[text])
 
-    def packed(self) -> _Packed:
-        """Return the calls in less space."""
+    def packed(self) -> _PackedCalls:
+        """Return the calls in a more compact form."""
         numbers = np.frombuffer(bytes(self.rows), np.int64).reshape(-1, 4)
-        return _Packed(numbers, pa.array([as_attributes(text) for text in list(self.texts)], pa.string()))
+        return _PackedCalls(numbers, pa.array([as_attributes(text) for text in list(self.texts)], pa.string()))
 
 
 @dataclass(frozen=True)
-class _Packed:
-    """Calls of one thread, packed."""
-
+class _PackedCalls:
     numbers: Ints
     texts: pa.Array
-    """As JSON."""
+    """JSON objects with the arguments."""
 
 
 class ThreadCalls:
@@ -94,56 +92,56 @@ class ThreadCalls:
         self.tid = threading.get_native_id()
         self.name = storable(threading.current_thread().name)
         self.open: list[tuple[Any, ...]] = []
-        """Calls under way, the outermost first: `Open`, or the first fields of it."""
+        """Calls in progress, the outermost first: `OpenCall`, or its first fields."""
         self.methods: set[tuple[int, str]] = set()
-        """Object and name of each method call under way that is named after its object."""
+        """Object and name of each method call in progress that is named after its object."""
         self.modules: list[tuple[Any, str]] = []
-        """Modules under way, for whoever finds out their paths."""
+        """Modules in progress with their paths, for `ModulePaths`."""
         self.block = Block()
-        self.packed: list[_Packed] = []
+        self.packed: list[_PackedCalls] = []
 
     def pack(self) -> None:
-        """Pack what was recorded so far."""
+        """Pack the calls recorded so far."""
         block, self.block = self.block, Block()
         self.packed.append(block.packed())
 
     def call_count(self) -> int:
-        """Return how many calls are recorded."""
+        """Return the number of recorded calls."""
         return len(self.block.rows) // ROW.size + sum(len(packed.numbers) for packed in self.packed)
 
     def clear(self) -> None:
-        """Forget what was recorded."""
+        """Drop the recorded calls."""
         self.block, self.packed = Block(), []
 
-    def take(self, end_ns: int) -> list[_Packed]:
-        """Return what was recorded, with the calls under way as if they ended now, and forget it."""
-        under_way = [Open(*fields) for fields in list(self.open)]
+    def take(self, end_ns: int) -> list[_PackedCalls]:
+        """Return and drop the recorded calls, with the calls in progress cut at `end_ns`."""
+        open_calls = [OpenCall(*fields) for fields in list(self.open)]
         self.pack()
         packed, self.packed = self.packed, []
-        ended = {(code, start) for code, start, _, _ in packed[-1].numbers[-len(under_way) - 1 :].tolist()}
+        ended = {(code, start) for code, start, _, _ in packed[-1].numbers[-len(open_calls) - 1 :].tolist()}
         rows = [
             (code, call.start_ns, end_ns, 0)
-            for call in under_way
+            for call in open_calls
             for code in (call.module_code, call.code)
             if code != UNRECORDED and (code, call.start_ns) not in ended
         ]
         unfinished = pa.array([as_attributes("", finished=False)], pa.string())
-        return [*packed, _Packed(np.array(rows, np.int64).reshape(-1, 4), unfinished)]
+        return [*packed, _PackedCalls(np.array(rows, np.int64).reshape(-1, 4), unfinished)]
 
 
-class _NoRows(bytearray):
-    """The rows of a thread of the profiler's: nothing is kept."""
+class _DiscardingBuffer(bytearray):
+    """The buffer of a thread of the profiler itself, whose calls are dropped."""
 
-    def __iadd__(self, row: Any) -> Self:  # type: ignore[misc]  # as that of bytearray itself
+    def __iadd__(self, row: Any) -> Self:  # type: ignore[misc]  # as for bytearray itself
         return self
 
 
 class CallLog:
-    """The calls of all threads but the profiler's own."""
+    """The calls of all threads except those of the profiler itself."""
 
     def __init__(self) -> None:
-        self.called: list[Called] = []
-        self._codes: dict[Called, int] = {}
+        self.callees: list[Callee] = []
+        self._codes: dict[Callee, int] = {}
         self._threads: list[ThreadCalls] = []
         self._lock = threading.Lock()
         log = self
@@ -153,30 +151,27 @@ class CallLog:
                 self.calls = log._new_thread()
 
         self.local = Local()
-        """`local.calls` are the calls of the current thread."""
+        """`local.calls` holds the calls of the current thread."""
 
-    def code(self, called: Called) -> int:
-        """Return the number of something that can be called."""
+    def code(self, callee: Callee) -> int:
+        """Return the number of a function or module."""
         with self._lock:
-            code = self._codes.setdefault(called, len(self.called))
-            if code == len(self.called):
-                self.called.append(called)
+            code = self._codes.setdefault(callee, len(self.callees))
+            if code == len(self.callees):
+                self.callees.append(callee)
             return code
 
     def call_count(self) -> int:
-        """Return how many calls are recorded."""
+        """Return the number of recorded calls."""
         return sum(thread.call_count() for thread in list(self._threads))
 
     def clear(self) -> None:
-        """Forget all calls but those under way."""
+        """Drop all finished calls."""
         for thread in list(self._threads):
             thread.clear()
 
     def take(self, start_ns: int, end_ns: int) -> EventTable:
-        """Return the calls that began at or after a moment as events, and forget them.
-
-        A call that is still under way ends at the given end, and says so.
-        """
+        """Return the calls since `start_ns` as events and drop them; open calls are cut and marked unfinished."""
         tables = [self._events(thread, start_ns, end_ns) for thread in list(self._threads)]
         filled = [table for table in tables if len(table)]
         return pa.concat_tables(filled).unify_dictionaries() if filled else empty_table()
@@ -184,7 +179,7 @@ class CallLog:
     def _new_thread(self) -> ThreadCalls:
         thread = ThreadCalls()
         if on_own_thread():
-            thread.block.rows = _NoRows()
+            thread.block.rows = _DiscardingBuffer()
             return thread
         with self._lock:
             self._threads.append(thread)
@@ -194,27 +189,26 @@ class CallLog:
         blocks = thread.take(end_ns)
         codes = Index()
         texts = [np.append(codes.codes(block.texts.to_pylist()), NO_TEXT) for block in blocks]
-        attributes = np.concatenate([table[block.numbers[:, 3]] for table, block in zip(texts, blocks, strict=True)])
+        attributes = np.concatenate([text[block.numbers[:, 3]] for text, block in zip(texts, blocks, strict=True)])
         numbers = np.concatenate([block.numbers for block in blocks])
-        inside = numbers[:, 1] >= start_ns
-        numbers, attributes = numbers[inside], attributes[inside]
-        return self._table(thread, numbers, attributes, list(codes))
+        in_window = numbers[:, 1] >= start_ns
+        return self._table(thread, numbers[in_window], attributes[in_window], list(codes))
 
     def _table(self, thread: ThreadCalls, numbers: Ints, attributes: Ints, texts: Sequence[str | None]) -> EventTable:
-        code, called = numbers[:, 0], list(self.called)
+        code, callees = numbers[:, 0], list(self.callees)
         return event_table(
             {
-                "name": text(code, [what.name for what in called]),
+                "name": text(code, [callee.name for callee in callees]),
                 "layer": Layer.API.value,
-                "kind": text(code, [what.kind.value for what in called]),
-                "direction": text(code, ["forward" if what.kind is Kind.MODULE else None for what in called]),
-                "framework": text(code, [what.framework for what in called]),
+                "kind": text(code, [callee.kind.value for callee in callees]),
+                "direction": text(code, ["forward" if callee.kind is Kind.MODULE else None for callee in callees]),
+                "framework": text(code, [callee.framework for callee in callees]),
                 "start_ns": numbers[:, 1],
                 "duration_ns": numbers[:, 2] - numbers[:, 1],
                 "pid": os.getpid(),
                 "tid": thread.tid,
                 "thread": thread.name,
-                "module": text(code, [what.module for what in called]),
+                "module": text(code, [callee.module for callee in callees]),
                 "attributes": text(attributes, texts),
             },
             rows=len(numbers),

@@ -1,6 +1,6 @@
-"""What arguments were, in a few words: `Tensor[4,16] float32 cpu`, numbers and short strings as they are.
+"""Describes the arguments of API calls in short texts: `Tensor[4,16] float32 cpu`, numbers and short strings verbatim.
 
-Nothing here keeps an argument, and no code of the user's runs: what is not known is told by the name of its class.
+No argument is kept and no user code runs: a value of an unknown class is described by the name of that class.
 """
 
 from __future__ import annotations
@@ -12,86 +12,87 @@ from typing import Any
 from unified_profiler.masking import MASK, is_secret_name, mask_text
 from unified_profiler.model.text import storable
 
-_LONGEST = 60
-_MOST_ELEMENTS = 6
-_TOO_SHORT = 12
-"""Characters of a text in which there is no secret, such as "mean" and "cuda:0"."""
-_LOOKED_AT = 500
+_MAX_LENGTH = 60
+_MAX_ELEMENTS = 6
+_NO_SECRET = 12
+"""Strings up to this length, such as "mean" and "cuda:0", contain no secret."""
+_MASKED_LENGTH = 500
 _QUOTES = ("'", '"')
-_BETWEEN, _NAMED = "\x1f", "\x1e"
+_SEPARATOR, _KEYWORD = "\x1f", "\x1e"
 
-Say = Callable[[Any], str]
+Describe = Callable[[Any], str]
 
 
 class CallTexts:
-    """Turns arguments into text, and that text into JSON."""
+    """Converts the arguments of calls to text.
 
-    def __init__(self, values: Mapping[type, Say]) -> None:
-        """Take what to say of the values of frameworks, by class."""
+    Args:
+        values: A function for each class of the frameworks' values that describes one.
+    """
+
+    def __init__(self, values: Mapping[type, Describe]) -> None:
         self._values = dict(values)
-        self._say = _Known(_PLAIN | self._values, self._unknown)
-        self._say.update({list: self._sequence("[", "]"), tuple: self._sequence("(", ")"), slice: self._slice})
+        self._describe = _DescribeByClass(_BUILTINS | self._values, self._describe_new_class)
+        self._describe.update({list: self._sequence("[", "]"), tuple: self._sequence("(", ")"), slice: self._slice})
 
     def of(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> str:
         """Return the text of all arguments of a call."""
-        say = self._say
+        describe = self._describe
         try:
-            texts = [say[type(value)](value) for value in args]
+            texts = [describe[type(value)](value) for value in args]
             if kwargs:
-                texts += [f"{name}{_NAMED}{say[type(value)](value)}" for name, value in kwargs.items()]
+                texts += [f"{name}{_KEYWORD}{describe[type(value)](value)}" for name, value in kwargs.items()]
         except Exception:  # noqa: BLE001  a value that cannot be described must not fail the call it is given to
             return "?"
-        return _BETWEEN.join(texts)
+        return _SEPARATOR.join(texts)
 
-    def _unknown(self, kind: type) -> Say:
-        """Find what to say of values of a class seen for the first time."""
-        for parent in kind.__mro__:
+    def _describe_new_class(self, cls: type) -> Describe:
+        """Return the function that describes values of a class seen for the first time."""
+        for parent in cls.__mro__:
             if parent in self._values:
                 return self._values[parent]
-        name = kind.__name__
-        if {"shape", "dtype"} <= set(dir(kind)) and kind.__module__.partition(".")[0] == "numpy":
+        name = cls.__name__
+        if {"shape", "dtype"} <= set(dir(cls)) and cls.__module__.partition(".")[0] == "numpy":
             return lambda value: f"{name}{list(value.shape)} {value.dtype}".replace(", ", ",")
         return lambda _: name
 
-    def _sequence(self, opening: str, closing: str) -> Say:
-        say = self._say
+    def _sequence(self, opening: str, closing: str) -> Describe:
+        describe = self._describe
 
         def text(values: Sequence[Any]) -> str:
-            some = ", ".join([say[type(value)](value) for value in values[:_MOST_ELEMENTS]])
-            more = f", ... {len(values)} in all" if len(values) > _MOST_ELEMENTS else ""
+            some = ", ".join([describe[type(value)](value) for value in values[:_MAX_ELEMENTS]])
+            more = f", ... {len(values)} in all" if len(values) > _MAX_ELEMENTS else ""
             return _cut(f"{opening}{some}{more}{closing}")
 
         return text
 
     def _slice(self, value: slice) -> str:
-        parts = (value.start, value.stop, value.step)
-        return ":".join("" if part is None else self._say[type(part)](part) for part in parts[: 3 if value.step else 2])
+        parts = (value.start, value.stop, value.step)[: 3 if value.step else 2]
+        return ":".join("" if part is None else self._describe[type(part)](part) for part in parts)
 
 
-class _Known(dict[type, Say]):
-    """What to say by class, found out once for each."""
+class _DescribeByClass(dict[type, Describe]):
+    """The function that describes a value, by class; looked up once for each new class."""
 
-    def __init__(self, known: Mapping[type, Say], unknown: Callable[[type], Say]) -> None:
+    def __init__(self, known: Mapping[type, Describe], for_new_class: Callable[[type], Describe]) -> None:
         super().__init__(known)
-        self._unknown = unknown
+        self._for_new_class = for_new_class
 
-    def __missing__(self, kind: type) -> Say:
-        """Find out for a class not seen before."""
-        self[kind] = say = self._unknown(kind)
-        return say
+    def __missing__(self, cls: type) -> Describe:
+        return self.setdefault(cls, self._for_new_class(cls))
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 3]}..."
 
 
 def _quoted(value: str) -> str:
-    if len(value) > _TOO_SHORT:  # masked before it is cut, as what is left of a secret does not look like one
-        value = mask_text(value[:_LOOKED_AT])
-    return _cut(repr(value[: _LONGEST + 1]))
+    if len(value) > _NO_SECRET:  # masked before it is cut: the rest of a secret does not look like one
+        value = mask_text(value[:_MASKED_LENGTH])
+    return _cut(repr(value[: _MAX_LENGTH + 1]))
 
 
-_PLAIN: dict[type, Say] = {
+_BUILTINS: dict[type, Describe] = {
     type(None): repr,
     bool: repr,
     int: lambda value: _cut(repr(value)) if abs(value) < 1 << 64 else f"int of {value.bit_length()} bits",
@@ -107,22 +108,20 @@ _PLAIN: dict[type, Say] = {
 }
 
 
-def _named(part: str) -> tuple[str, str]:
-    """Return name and text of a keyword argument; a text that is given as a secret is masked."""
-    name, value = part.split(_NAMED, 1)
+def _keyword(part: str) -> tuple[str, str]:
+    """Return name and text of a keyword argument; a string with the name of a secret is masked."""
+    name, value = part.split(_KEYWORD, 1)
     return name, MASK if value[:1] in _QUOTES and is_secret_name(name) else value
 
 
 def as_attributes(text: str, *, finished: bool = True) -> str | None:
-    """Return the JSON object that an event keeps of the arguments, None if there is nothing to keep."""
-    said: dict[str, Any] = {}
-    parts = storable(text).split(_BETWEEN) if text else []
-    positional = [part for part in parts if _NAMED not in part]
-    named = dict(_named(part) for part in parts if _NAMED in part)
-    if positional:
-        said["args"] = positional
-    if named:
-        said["kwargs"] = named
+    """Return the attributes of a call's event as a JSON object, None if there are none."""
+    attributes: dict[str, Any] = {}
+    parts = storable(text).split(_SEPARATOR) if text else []
+    if args := [part for part in parts if _KEYWORD not in part]:
+        attributes["args"] = args
+    if kwargs := dict(_keyword(part) for part in parts if _KEYWORD in part):
+        attributes["kwargs"] = kwargs
     if not finished:
-        said["finished"] = False
-    return json.dumps(said, ensure_ascii=False, separators=(",", ":")) if said else None
+        attributes["finished"] = False
+    return json.dumps(attributes, ensure_ascii=False, separators=(",", ":")) if attributes else None

@@ -1,4 +1,4 @@
-"""Who made a call: the user's code, or a framework's."""
+"""Decides whether a call was made by user code or by a framework."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OWN = "unified_profiler"
 
 
 class Callers(dict[str, bool]):
-    """Whether the code of a module is the user's, by the module's name."""
+    """Whether the code of a module is user code, by module name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -19,29 +19,25 @@ class Callers(dict[str, bool]):
         self._machinery: dict[str, int] = {}
 
     def add(self, surface: ApiSurface) -> None:
-        """Take in the code of a framework."""
+        """Add the packages of a framework."""
         self.clear()
         self._packages |= surface.packages
         self._machinery |= surface.machinery
 
     def __missing__(self, name: str) -> bool:
-        """Find out for a module not seen before.
-
-        The standard library acts on behalf of others, and code without a module was made by a framework.
-        """
+        """Classify a new module: the standard library acts for others, code without a module comes from a framework."""
         package = name.partition(".")[0]
-        known = package in self._packages or package in sys.stdlib_module_names or not package
-        self[name] = package == "__main__" or not known
-        return self[name]
+        is_foreign = package in self._packages or package in sys.stdlib_module_names or not package
+        return self.setdefault(name, package == "__main__" or not is_foreign)
 
     def by_user(self, depth: int) -> bool:
-        """Say whether user code made the call, which is the given number of frames above the one that asks."""
+        """Return whether user code made the call whose frame is `depth` frames above that of the caller."""
         frame: FrameType | None = sys._getframe(depth + 1)
         while frame is not None:
             name = frame.f_globals.get("__name__") or ""
-            up = 1 if name.startswith(_OWN) else self._machinery.get(name, 0)
-            if not up:
+            skipped = 1 if name.startswith(_OWN) else self._machinery.get(name, 0)
+            if not skipped:
                 return self[name]
-            for _ in range(up):
+            for _ in range(skipped):
                 frame = frame.f_back if frame is not None else None
         return True

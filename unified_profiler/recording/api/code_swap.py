@@ -1,10 +1,11 @@
-"""Watching calls of functions from within: their code is replaced, not the functions.
+"""Intercepts calls of Python functions by replacing their code object, not the functions themselves.
 
-A function keeps its identity, wherever it was imported to, under whatever alias, so that nothing is missed and nothing
-counted twice, and `is`, pickling and `isinstance` find what they always found. Methods that are not written in Python
-have no code to replace; those are replaced in their class.
+This is a mechanism apart from `spi.patching` because a replaced attribute misses all references that were imported
+elsewhere or under an alias. A function with new code is intercepted wherever it is called, is counted once, and is
+still the same object for `is`, pickling and `isinstance`. Methods not written in Python have no code object:
+`spi.patching` replaces those in their class.
 
-Several tracers may watch one function. They come and go in any order: what is put back in the end is what was there.
+Several tracers may watch one function and end in any order; the last one to end puts the original code back.
 """
 
 from __future__ import annotations
@@ -15,73 +16,68 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any, TypeAlias
 
-Invoke: TypeAlias = Callable[[tuple[Any, ...], Any], Any]
-"""Makes a call, given the arguments and the keywords."""
-Watch: TypeAlias = Callable[[Callable[..., Any]], Invoke]
-"""Takes what does the work and returns what is called instead."""
+from unified_profiler.spi import patching
 
-_HERE = "what is called instead"
+Interceptor: TypeAlias = Callable[[tuple[Any, ...], Any], Any]
+"""Makes a call, given the arguments and the keywords."""
+Watch: TypeAlias = Callable[[Callable[..., Any]], Interceptor]
+"""Takes the original function and returns its interceptor."""
+
+_PLACEHOLDER = "the interceptor"
 _GENERATORS = 0x20 | 0x80 | 0x200
-_MISSING = object()
 
 lock = threading.RLock()
-_functions: dict[FunctionType, _Swap] = {}
-_attributes: dict[tuple[type, str], _Patch] = {}
+_swaps: dict[FunctionType, _CodeSwap] = {}
 
 
 def can_watch(function: Any) -> bool:
-    """Say whether this is a function with code that can be replaced; generators only begin when they are called."""
+    """Return whether the code of a function can be replaced; generators only begin when they are called."""
     return isinstance(function, FunctionType) and not function.__code__.co_flags & _GENERATORS
 
 
-def copy_of(function: FunctionType) -> FunctionType:
-    """Return a function that does the same."""
-    copy = FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    copy.__kwdefaults__ = function.__kwdefaults__
-    for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
-        setattr(copy, name, getattr(function, name))
-    copy.__dict__.update(function.__dict__)
-    return copy
-
-
 def watch_function(function: FunctionType, watch: Watch) -> Callable[[], None]:
-    """Have every call of a function go through something else; return the undoing."""
+    """Send every call of a function through an interceptor; return the function that undoes this."""
     with lock:
-        swap = _functions.get(function)
-        if swap is None:
-            swap = _functions[function] = _Swap(function)
-        swap.watches.append(watch)
-        swap.install()
-    return functools.partial(_unwatch, _functions, function, watch)
+        if function not in _swaps:
+            _swaps[function] = _CodeSwap(function)
+        _swaps[function].watches.append(watch)
+        _swaps[function].install()
+
+    def undo() -> None:
+        with lock:
+            swap = _swaps.get(function)
+            if swap is None or watch not in swap.watches:
+                return
+            swap.watches.remove(watch)
+            if swap.watches:
+                swap.install()
+            else:
+                swap.restore()
+                del _swaps[function]
+
+    return undo
 
 
 def watch_attribute(owner: type, attribute: str, watch: Watch) -> Callable[[], None]:
-    """Have every call of a method of a class go through something else; return the undoing."""
-    with lock:
-        patch = _attributes.get((owner, attribute))
-        if patch is None:
-            patch = _attributes[owner, attribute] = _Patch(owner, attribute)
-        patch.watches.append(watch)
-        patch.install()
-    return functools.partial(_unwatch, _attributes, (owner, attribute), watch)
+    """Send every call of a method of a class through an interceptor; return the function that undoes this."""
+    original = _unwatched(getattr(owner, attribute))
+    intercept, ended = watch(original), False
+
+    @functools.wraps(original)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        return original(*args, **kwargs) if ended else intercept(args, kwargs)
+
+    restore = patching.replace(owner, attribute, method)
+
+    def undo() -> None:
+        nonlocal ended
+        ended = True  # for references to `method` that were kept
+        restore()
+
+    return undo
 
 
-def _unwatch(watched: dict[Any, Any], key: Any, watch: Watch) -> None:
-    with lock:
-        found = watched.get(key)
-        if found is None or watch not in found.watches:
-            return
-        found.watches.remove(watch)
-        if found.watches:
-            found.install()
-        else:
-            found.restore()
-            del watched[key]
-
-
-class _Swap:
+class _CodeSwap:
     """A function whose code is replaced."""
 
     def __init__(self, function: FunctionType) -> None:
@@ -89,17 +85,17 @@ class _Swap:
         self._function = function
         self._code = function.__code__
         self._had_wrapped = "__wrapped__" in vars(function)
-        self.original = copy_of(function)
+        self.original = _copy(function)
 
     def install(self) -> None:
         code = self._code
         template = _template(code.co_freevars)
-        invoke = _through(self.watches, self.original)
+        intercept = _chain(self.watches, self.original)
         if not self._had_wrapped:
             self._function.__dict__["__wrapped__"] = self.original  # for inspect.signature and inspect.getsource
         self._function.__code__ = template.replace(
-            co_consts=tuple(invoke if constant == _HERE else constant for constant in template.co_consts),
-            co_name=f"{code.co_name} (traced)",  # in tracebacks, and for whoever counts the frames of a function
+            co_consts=tuple(intercept if constant == _PLACEHOLDER else constant for constant in template.co_consts),
+            co_name=f"{code.co_name} (traced)",  # marks the extra frame in tracebacks and to code that counts frames
             co_filename=code.co_filename,
             co_firstlineno=code.co_firstlineno,
         )
@@ -110,65 +106,46 @@ class _Swap:
             self._function.__dict__.pop("__wrapped__", None)
 
 
-class _Patch:
-    """An attribute of a class that is replaced."""
-
-    def __init__(self, owner: type, attribute: str) -> None:
-        self.watches: list[Watch] = []
-        self._owner, self._attribute = owner, attribute
-        self._own = vars(owner).get(attribute, _MISSING)
-        self._original = _unwatched(getattr(owner, attribute))
-        self._invoke: Invoke = self._plainly
-
-    def install(self) -> None:
-        self._invoke = _through(self.watches, self._original)
-        patch = self
-
-        @functools.wraps(self._original)
-        def method(*args: Any, **kwargs: Any) -> Any:
-            return patch._invoke(args, kwargs)  # whoever has kept this method is watched no longer than others
-
-        setattr(self._owner, self._attribute, method)
-
-    def restore(self) -> None:
-        self._invoke = self._plainly
-        if self._own is _MISSING:
-            delattr(self._owner, self._attribute)
-        else:
-            setattr(self._owner, self._attribute, self._own)
-
-    def _plainly(self, args: tuple[Any, ...], kwargs: Any) -> Any:
-        return self._original(*args, **kwargs)
+def _copy(function: FunctionType) -> FunctionType:
+    copy = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
+        setattr(copy, name, getattr(function, name))
+    copy.__dict__.update(function.__dict__)
+    return copy
 
 
 def _unwatched(method: Any) -> Any:
-    """Return what does the same without being watched: a method may be a function that is watched, too."""
+    """Return an equivalent that is not intercepted: a method may also be a watched function."""
     if not isinstance(method, FunctionType):
         return method
-    swap = _functions.get(method)
-    return copy_of(method) if swap is None else swap.original
+    return _swaps[method].original if method in _swaps else _copy(method)
 
 
-def _through(watches: list[Watch], work: Callable[..., Any]) -> Invoke:
+def _chain(watches: list[Watch], function: Callable[..., Any]) -> Interceptor:
     first, *others = watches
-    invoke = first(work)
+    intercept = first(function)
     for watch in others:
-        invoke = watch(_as_function(invoke))
-    return invoke
+        intercept = watch(_as_function(intercept))
+    return intercept
 
 
-def _as_function(invoke: Invoke) -> Callable[..., Any]:
-    return lambda *args, **kwargs: invoke(args, kwargs)
+def _as_function(intercept: Interceptor) -> Callable[..., Any]:
+    return lambda *args, **kwargs: intercept(args, kwargs)
 
 
 @functools.lru_cache(maxsize=64)
 def _template(free: tuple[str, ...]) -> CodeType:
-    """Return code that takes any arguments and has the given free variables, as code put into a closure must."""
+    """Return code that takes any arguments and has the given free variables, as the code of a closure must."""
     outer = "".join(f"    {name} = None\n" for name in free)
-    args, kwargs, instead = (f"{name}_of_the_call" for name in ("args", "kwargs", "instead"))  # free ones may be args
-    body = "; ".join([*free, f"{instead} = {_HERE!r}", f"return {instead}({args}, {kwargs})"])  # one line, the first
+    # names that differ from those of the free variables, which may include `args`
+    args, kwargs, intercept = (f"{name}_of_the_call" for name in ("args", "kwargs", "intercept"))
+    # one line, so that tracebacks show the first line of the function
+    body = "; ".join([*free, f"{intercept} = {_PLACEHOLDER!r}", f"return {intercept}({args}, {kwargs})"])
     source = f"def outer():\n{outer}    def template(*{args}, **{kwargs}): {body}\n    return template\n"
-    found: dict[str, Any] = {}
-    exec(compile(source, "<watched call>", "exec", dont_inherit=True), found)  # noqa: S102  fixed text, names from code
-    code: CodeType = found["outer"]().__code__
+    namespace: dict[str, Any] = {}
+    exec(compile(source, "<watched call>", "exec", dont_inherit=True), namespace)  # noqa: S102  fixed text, names from code
+    code: CodeType = namespace["outer"]().__code__
     return code

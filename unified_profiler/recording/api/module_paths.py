@@ -1,4 +1,4 @@
-"""Where a module stands in the model: `encoder.layers.0.self_attn`, found from the outermost module that is running."""
+"""Finds the path of a module in its model, such as `encoder.layers.0.self_attn`, from the outermost running module."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from unified_profiler.masking import mask_message
 from unified_profiler.model.plain import text_of
 
 Submodules: TypeAlias = Callable[[Any], Iterable[tuple[str, Any]]]
-"""All modules below a module, with their paths in it."""
+"""Lists all modules below a module, with their paths in it."""
 
 Running: TypeAlias = list[tuple[Any, str]]
-"""The modules that are running on a thread and their paths, the outermost first."""
+"""The modules running on a thread and their paths, the outermost first."""
 
 logger = logging.getLogger("unified_profiler")
 
 
 def log_error(error: Exception) -> None:
-    """Log why modules go by their callers."""
+    """Log why modules are named after their callers."""
     logger.warning("The paths of modules could not be found: %s", mask_message(text_of(error)))
 
 
 class _Model(NamedTuple):
-    """An outermost module, what it is called, and the paths of the modules in it by their identity."""
+    """An outermost module, its label, and the paths of the modules in it by their `id()`."""
 
     root: weakref.ref[Any]
     label: str
@@ -33,15 +33,15 @@ class _Model(NamedTuple):
 
 
 class ModulePaths:
-    """Paths of modules. Those of a model are looked up once, and again for a module that was not there then.
+    """Paths of modules. Those of a model are looked up once, and again when it runs a module without a path.
 
-    The outermost module goes by the name of its class. Two models may have modules of the same path: those of the
-    second begin with the name of the model. A part of a model that runs by itself, as a checkpoint runs it again in the
-    backward pass, goes by its path in the model.
+    The path of the outermost module is the name of its class. If two models have modules of the same path, those of the
+    second begin with the name of the model. A part of a model that runs by itself, as with checkpointing in the
+    backward pass, keeps its path in the model.
 
     Args:
         submodules: Lists the modules of a model. It runs methods of the user's classes, such as `named_modules`.
-        on_error: Called with what these raise, once for each model; its modules then go by their callers.
+        on_error: Called with errors of these, once for each model, whose modules are then named after their callers.
     """
 
     def __init__(self, submodules: Submodules, on_error: Callable[[Exception], None] = log_error) -> None:
@@ -50,31 +50,31 @@ class ModulePaths:
         self._unlisted: set[str] = set()
         """Models whose modules cannot be listed."""
         self._owners: dict[str, weakref.ref[Any]] = {}
-        """Which model a path belongs to; an outermost module is its own."""
-        self._alone: dict[int, weakref.ref[Any]] = {}
-        """Outermost modules that were in no model when they first ran."""
+        """The model of each path; an outermost module is its own model."""
+        self._standalone: dict[int, weakref.ref[Any]] = {}
+        """Outermost modules that belonged to no model when they first ran."""
         self._models: dict[int, _Model] = {}
 
     def enter(self, running: Running, module: Any) -> str:
-        """Return the path of a module that begins to run, and add it to those that are running."""
+        """Return the path of a module that begins to run, and add it to the running ones."""
         if not running:
-            path = self._path_alone(module) or self._label(module)
+            path = self._standalone_path(module) or self._label(module)
         else:
             root, label = self._model_around(*running[0])
             path = self._path(root, label, module) or f"{running[-1][1]}.{type(module).__name__}"
         running.append((module, path))
         return path
 
-    def _path_alone(self, module: Any) -> str | None:
-        """Return the path in its model of a module that runs alone, unless it did so before it was in a model."""
-        alone = self._alone.get(id(module))
-        if alone is not None and alone() is module:
+    def _standalone_path(self, module: Any) -> str | None:
+        """Return the path in its model of a module that runs by itself, unless it did so before it was in a model."""
+        standalone = self._standalone.get(id(module))
+        if standalone is not None and standalone() is module:
             return None
-        found = (model.paths.get(id(module)) for model in list(self._models.values()) if model.root() is not None)
-        return next((path for path in found if path is not None), None)
+        paths = (model.paths.get(id(module)) for model in list(self._models.values()) if model.root() is not None)
+        return next((path for path in paths if path is not None), None)
 
     def _model_around(self, module: Any, path: str) -> tuple[Any, str]:
-        """Return the model that an outermost module belongs to, most often itself, and what it is called."""
+        """Return the model of an outermost module, usually the module itself, and the label of that model."""
         for model in list(self._models.values()):
             root = model.root()
             if root is not None and model.paths.get(id(module)) == path:
@@ -87,30 +87,30 @@ class ModulePaths:
         while not self._is_free(label, root):
             number += 1
             label = f"{name}_{number}"
-        self._owners[label] = self._alone[id(root)] = weakref.ref(root)
+        self._owners[label] = self._standalone[id(root)] = weakref.ref(root)
         return label
 
     def _path(self, root: Any, label: str, module: Any) -> str | None:
         model = self._models.get(id(root))
         if model is None or model.root() is not root or id(module) not in model.paths:
-            model = self._models[id(root)] = _Model(weakref.ref(root), label, self._paths_of(root, label))
+            model = self._models[id(root)] = _Model(weakref.ref(root), label, self._list_paths(root, label))
         return model.paths.get(id(module))
 
-    def _paths_of(self, root: Any, label: str) -> dict[int, str]:
+    def _list_paths(self, root: Any, label: str) -> dict[int, str]:
         paths = {}
-        for path, module in self._listed(root, label):
+        for path, module in self._list_modules(root, label):
             if path and id(module) not in paths:
-                own = path if self._is_free(path, root) else f"{label}.{path}"
-                self._owners[own] = weakref.ref(root)
-                paths[id(module)] = own
+                unique = path if self._is_free(path, root) else f"{label}.{path}"
+                self._owners[unique] = weakref.ref(root)
+                paths[id(module)] = unique
         return paths
 
-    def _listed(self, root: Any, label: str) -> list[tuple[str, Any]]:
+    def _list_modules(self, root: Any, label: str) -> list[tuple[str, Any]]:
         if label in self._unlisted:
             return []
         try:
             return list(self._submodules(root))
-        except Exception as error:  # noqa: BLE001  code of the user's, in the middle of a call of the model
+        except Exception as error:  # noqa: BLE001  user code, in the middle of a call of the model
             self._unlisted.add(label)
             self._on_error(error)
             return []
@@ -121,8 +121,8 @@ class ModulePaths:
 
 
 def leave(running: Running, module: Any) -> None:
-    """Take a module, and all that were begun within it, from those that are running."""
-    for place in range(len(running) - 1, -1, -1):
-        if running[place][0] is module:
-            del running[place:]
+    """Remove a module, and all modules begun within it, from the running ones."""
+    for index in reversed(range(len(running))):
+        if running[index][0] is module:
+            del running[index:]
             return

@@ -1,4 +1,4 @@
-"""What is traced, and how."""
+"""Options of the API tracer, with a check of the name patterns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unified_profiler.keywords import did_you_mean
 
 @dataclass(frozen=True, kw_only=True)
 class TraceOptions:
-    """Which calls are recorded, and what of them."""
+    """Selects the calls to record and the details of each."""
 
     calls: bool = True
     modules: bool = False
@@ -23,13 +23,13 @@ class TraceOptions:
     synchronize: bool = False
 
     def wants(self, name: str) -> bool:
-        """Say whether calls of that name are to be recorded."""
+        """Return whether to record calls of this API."""
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in self.exclude):
             return False
         return not self.include or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.include)
 
     def check(self, names: Sequence[str]) -> None:
-        """Check that every pattern matches something.
+        """Check that every pattern matches a name.
 
         Raises:
             ConfigurationError: One does not.
@@ -40,6 +40,6 @@ class TraceOptions:
                     hint = did_you_mean(pattern, names, at_most=3)
                     msg = (
                         f"`{option}` has the pattern {pattern!r}, which matches no API of the frameworks traced.{hint} "
-                        "Patterns are whole names, in which * stands for anything: 'torch.nn.functional.*'."
+                        "A pattern covers the whole name, and * matches anything: 'torch.nn.functional.*'."
                     )
                     raise ConfigurationError(msg)

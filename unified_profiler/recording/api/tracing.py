@@ -1,4 +1,4 @@
-"""API tracing as a part of cycles: which frameworks are traced, and what becomes of what goes wrong."""
+"""Runs the API tracer in each cycle: selects the frameworks to trace and reports failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ApiTracing:
     """Traces the calls of each cycle of one Profiler.
 
     Attributes:
-        traced: The frameworks traced in the current cycle, and their versions.
+        traced: Versions of the frameworks traced in the current cycle, by backend name.
         waits: Whether calls wait for the work that they queue.
     """
 
@@ -27,36 +27,36 @@ class ApiTracing:
         self, settings: Settings, *, clock: Callable[[], int], faults: FaultLog, on_full: Callable[[bool], None] | None
     ) -> None:
         self.traced: dict[str, str] = {}
-        self._options = _options(settings)
+        self._options = _trace_options(settings)
         self.waits = self._options is not None and self._options.synchronize
-        self._alone = not settings.operators
+        self._calls_only = not settings.operators
         self._clock = clock
         self._faults = faults
         self._on_full = on_full
         self._tracer: Tracer | None = None
 
     def check(self, backends: Sequence[Backend]) -> None:
-        """Check that there is something to trace, as far as it is known before recording begins.
+        """Check that there is something to trace, as far as this is known before recording.
 
         Raises:
             ConfigurationError: A pattern matches nothing in the frameworks that are imported.
-            UsageError: Nothing else was asked for, and there is no framework to trace.
+            UsageError: Only calls are to be recorded, and there is no framework to trace.
         """
         if self._options is None:
             return
         missing = [backend.module for backend in backends if not is_imported(backend.module)]
-        if self._alone and (missing or not backends):
-            what, name = (f"{missing[0]} is not", missing[0]) if missing else ("No framework is", "torch")
-            msg = f"{what} imported, so there are no calls to trace. Write `import {name}` before tracing begins."
+        if self._calls_only and (missing or not backends):
+            subject, name = (f"{missing[0]} is not", missing[0]) if missing else ("No framework is", "torch")
+            msg = f"{subject} imported, so there are no calls to trace. Write `import {name}` before tracing begins."
             raise UsageError(msg)
         if self._options.include or self._options.exclude:
-            surfaces = [_surface(backend) for backend in backends]
+            surfaces = [_api_surface(backend) for backend in backends]
             names = [name for surface in surfaces if surface is not None for name in surface.names()]
             if names:
                 self._options.check(names)
 
     def begin(self, backends: Sequence[Backend], *, cycle: int) -> None:
-        """Begin to trace; what is recorded before `clear` does not count."""
+        """Start tracing; calls before `clear` are dropped."""
         self.traced.clear()
         if self._options is None:
             return
@@ -66,41 +66,41 @@ class ApiTracing:
         self._tracer = Tracer(self._options, clock=self._clock, on_full=self._on_full, on_error=on_error)
         for backend in backends:
             with self._faults.guard(backend.name, "trace API calls", cycle=cycle):
-                surface = _surface(backend)
+                surface = _api_surface(backend)
                 if surface is not None:
                     self._tracer.install(backend.name, surface)
                     self.traced[backend.name] = str(getattr(sys.modules[backend.module], "__version__", ""))
 
     def clear(self) -> None:
-        """Forget what was recorded so far."""
+        """Drop all calls recorded so far."""
         if self._tracer is not None:
             self._tracer.clear()
 
     def end(self) -> None:
-        """Stop tracing; what was recorded can still be taken."""
+        """Stop tracing; recorded calls can still be taken."""
         if self._tracer is not None:
             self._tracer.stop()
 
     def take(self, start_ns: int, end_ns: int) -> EventTable | None:
-        """Return what was recorded in a window, None if nothing was traced."""
+        """Return the calls of a window, None if nothing was traced."""
         return None if self._tracer is None else self._tracer.take(start_ns, end_ns)
 
     def call_count(self) -> int:
-        """Return how many calls are recorded and not taken."""
+        """Return the number of calls recorded and not yet taken."""
         return 0 if self._tracer is None else self._tracer.log.call_count()
 
     def discard(self) -> None:
-        """Stop tracing and forget everything."""
+        """Stop tracing and drop all calls."""
         self.end()
         self._tracer = None
 
 
-def _surface(backend: Backend) -> ApiSurface | None:
-    api_surface = backend.abilities.api_surface
-    return api_surface() if api_surface is not None and is_imported(backend.module) else None
+def _api_surface(backend: Backend) -> ApiSurface | None:
+    make_surface = backend.abilities.api_surface
+    return make_surface() if make_surface is not None and is_imported(backend.module) else None
 
 
-def _options(settings: Settings) -> TraceOptions | None:
+def _trace_options(settings: Settings) -> TraceOptions | None:
     if settings.level < 2 or (settings.api is None and not settings.with_modules):
         return None
     details = {} if settings.api is None else settings.api.model_dump()

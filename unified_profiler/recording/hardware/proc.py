@@ -1,7 +1,8 @@
-"""Readings of Linux: files of /proc that stay open while a cycle is recorded.
+"""Reads hardware counters on Linux from files in /proc that stay open while a cycle is recorded.
 
-psutil reads the same files, but opens each anew and makes objects of all that is in it. Between two readings a program
-empties the caches, and then that takes five times as long as it does in a loop: more than sampling may cost.
+psutil reads the same files, but opens each one every time and converts all of its content to objects. With the caches
+cold, as between two readings of a busy program, this takes five times as long as in a loop: more than sampling may
+cost.
 """
 
 from __future__ import annotations
@@ -17,31 +18,31 @@ from unified_profiler.recording.hardware.readings import LESS_OFTEN, SELDOM, Rea
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _SECTOR_BYTES = 512
-"""The unit of /proc/diskstats, whatever the sectors of a disk are."""
+"""The unit of /proc/diskstats, regardless of the sector size of a disk."""
 _CHUNK = 1 << 14
-"""Bytes to ask for at first."""
+"""Initial size of a read in bytes."""
 
 Parse = Callable[[bytes], Iterator[Reading]]
 
 
 class ProcFile:
-    """A file that is opened once and then read by a single call each time.
+    """A file that is opened once and then read by a single system call each time.
 
     Args:
-        path: Where it is.
-        parse: Understands it.
-        in_pieces: Whether it consists of records, of which Linux gives a few at a time, whatever is asked for.
+        path: Path of the file.
+        parse: Converts the content to readings.
+        in_pieces: Whether the file consists of records, of which Linux returns a few per call, regardless of the size.
     """
 
     def __init__(self, path: str, parse: Parse, *, in_pieces: bool = False) -> None:
         self._path = path
         self._parse = parse
-        self._text = self._pieces if in_pieces else self._whole
+        self._read_text = self._read_pieces if in_pieces else self._read_whole
         self._size = _CHUNK
         self._descriptor: int | None = None
 
-    def is_there(self) -> bool:
-        """Say whether it can be opened."""
+    def is_readable(self) -> bool:
+        """Return whether the file can be opened."""
         try:
             os.close(self._open())
         except OSError:
@@ -49,39 +50,39 @@ class ProcFile:
         return True
 
     def read(self) -> Iterator[Reading]:
-        """Read it from its beginning."""
+        """Read the file from its beginning."""
         if self._descriptor is None:
             self._descriptor = self._open()
-        return self._parse(self._text(self._descriptor))
+        return self._parse(self._read_text(self._descriptor))
 
     def _open(self) -> int:
         return os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
 
-    def _whole(self, descriptor: int) -> bytes:
+    def _read_whole(self, descriptor: int) -> bytes:
         while len(text := os.pread(descriptor, self._size, 0)) == self._size:
             self._size *= 2
         return text
 
-    def _pieces(self, descriptor: int) -> bytes:
+    def _read_pieces(self, descriptor: int) -> bytes:
         text = b""
         while piece := os.pread(descriptor, self._size, len(text)):
             text += piece
         return text
 
     def close(self) -> None:
-        """Close it; reading it opens it again."""
+        """Close the file; reading opens it again."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
 
 def statm(text: bytes) -> Iterator[Reading]:
-    """Pages of the process: all of them, then those in memory."""
+    """Parse the pages of the process: all of them, then the resident ones."""
     yield Reading(counters.PROCESS_MEMORY, int(text.split(None, 2)[1]) * _PAGE_BYTES)
 
 
 def stat(text: bytes) -> Iterator[Reading]:
-    """Ticks of each core: user, nice, system, idle, iowait, irq, softirq, steal; those of guests are in user."""
+    """Parse the ticks of each core: user (guests included), nice, system, idle, iowait, irq, softirq, steal."""
     lines = text[: text.find(b"\nintr")].split(b"\n")
     busy, stolen = [], 0
     for line in lines[1:]:
@@ -95,14 +96,14 @@ def stat(text: bytes) -> Iterator[Reading]:
 
 
 def meminfo(text: bytes) -> Iterator[Reading]:
-    """Lines such as `MemTotal:   16384 kB`, these two among the first."""
+    """Parse lines such as `MemTotal:   16384 kB`."""
     total, available = (_number_after(text, name) * 1024 for name in (b"MemTotal:", b"MemAvailable:"))
     yield Reading(counters.SYSTEM_MEMORY_USED, total - available)
     yield Reading(counters.SYSTEM_MEMORY_AVAILABLE, available)
 
 
 def process_io(text: bytes) -> Iterator[Reading]:
-    """Lines such as `read_bytes: 4096`."""
+    """Parse lines such as `read_bytes: 4096`."""
     yield Reading(counters.PROCESS_DISK_READ, _number_after(text, b"\nread_bytes:"))
     yield Reading(counters.PROCESS_DISK_WRITE, _number_after(text, b"\nwrite_bytes:"))
 
@@ -112,7 +113,7 @@ def _number_after(text: bytes, name: bytes) -> int:
 
 
 def diskstats(text: bytes) -> Iterator[Reading]:
-    """Lines of numbers and a name, disks and their partitions alike; sectors read and written are the 6th and 10th."""
+    """Parse one line per disk or partition; fields 3, 6 and 10 are the name and the sectors read and written."""
     rows = [line.split(None, 10) for line in text.splitlines()]
     disks = [row for row in rows if row[2] in _disks()]
     if disks:
@@ -122,13 +123,12 @@ def diskstats(text: bytes) -> Iterator[Reading]:
 
 @cache
 def _disks() -> frozenset[bytes]:
-    """Return the names of disks, without partitions, which would count twice."""
-    folder = Path("/sys/block")
-    return frozenset(os.fsencode(disk.name) for disk in folder.iterdir()) if folder.is_dir() else frozenset()
+    """Return the names of the disks, without partitions, which would count twice."""
+    return frozenset(os.fsencode(disk.name) for disk in Path("/sys/block").glob("*"))
 
 
 def net_dev(text: bytes) -> Iterator[Reading]:
-    """After two lines of headings `name: numbers`; bytes received and sent are the 1st and 9th."""
+    """Parse lines `name: numbers` after two of headings; the 1st and 9th number are the bytes received and sent."""
     interfaces = (line.split(b":", 1) for line in text.splitlines()[2:])
     traffic = [numbers.split(None, 9) for name, numbers in interfaces if name.strip() != b"lo"]
     if traffic:
@@ -137,7 +137,7 @@ def net_dev(text: bytes) -> Iterator[Reading]:
 
 
 def proc_sources(proc: str = "/proc") -> list[Source]:
-    """Return everything that can be read of /proc; in some containers that is not all there is elsewhere."""
+    """Return all readable sources of /proc; some containers lack a few of them."""
     files = [
         ("the memory of the process", ProcFile(f"{proc}/self/statm", statm), 1),
         ("the CPU time of the cores", ProcFile(f"{proc}/stat", stat), LESS_OFTEN),
@@ -146,4 +146,4 @@ def proc_sources(proc: str = "/proc") -> list[Source]:
         ("the disk traffic of the machine", ProcFile(f"{proc}/diskstats", diskstats, in_pieces=True), SELDOM),
         ("the network traffic of the machine", ProcFile(f"{proc}/net/dev", net_dev, in_pieces=True), SELDOM),
     ]
-    return [Source(name, file.read, every, file.close) for name, file, every in files if file.is_there()]
+    return [Source(name, file.read, every, file.close) for name, file, every in files if file.is_readable()]

@@ -1,7 +1,7 @@
-"""The hardware layer: a thread that reads what `hardware_sources` tell while a cycle is recorded.
+"""Samples the hardware counters on a thread of its own while a cycle is recorded.
 
-It reads once as recording begins, at regular intervals, and once more as recording ends. No source that fails, hangs
-or costs much gets in the way of the training or of the other sources.
+It reads when recording begins, at regular intervals, and when recording ends. A source that fails, hangs or is
+expensive disturbs neither the training nor the other sources.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from functools import partial
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
 from unified_profiler.recording.faults import FaultLog
 from unified_profiler.recording.hardware.costs import BUDGET_NS, average, fair_share
-from unified_profiler.recording.hardware.readings import Source, Value, Values
+from unified_profiler.recording.hardware.readings import CounterValue, CounterValues, Source
 from unified_profiler.recording.hardware.sources import allocator_source, machine_sources
 from unified_profiler.recording.own_threads import OwnThread
 from unified_profiler.spi import Backend
 
 LANE = "hardware counters"
-"""What the lane of the counters is called; it is no thread, so it has no number."""
+"""Name of the lane of the counters; it is not a thread, so it has no number."""
 PATIENCE_SECONDS = 1.0
-"""How long the end of recording waits for a reading that is under way; none takes this long unless a driver hangs."""
+"""The end of recording waits this long for a reading in progress; none takes so long unless a driver hangs."""
 
 Report = Callable[[Source, Exception], None]
 
@@ -34,10 +34,10 @@ class HardwareSampler:
     """Samples the cycles of one Profiler. With `hz` 0 it does nothing at all.
 
     Args:
-        hz: Readings in a second.
-        clock: Nanoseconds since the Unix epoch.
-        faults: Where sources that fail are reported.
-        sources: What is read besides the frameworks' allocators; everything there is if not given.
+        hz: Readings per second.
+        clock: Returns nanoseconds since the Unix epoch.
+        faults: Receives the failures of sources.
+        sources: Returns the sources besides the frameworks' allocators; all of this machine by default.
     """
 
     def __init__(
@@ -54,30 +54,31 @@ class HardwareSampler:
         self._faults = faults
         self._make_sources = sources
         self._sources: dict[str, Source] = {}
-        self._abandoned: weakref.finalize[..., HardwareSampler] | None = None
+        self._stop_when_dropped: weakref.finalize[..., HardwareSampler] | None = None
 
     def prepare(self, backends: Sequence[Backend], *, cycle: int) -> None:
-        """Prepare a cycle, in which the allocators of these backends' frameworks are asked, too."""
+        """Prepare a cycle in which the allocators of these backends are read, too."""
         self.sampling = None
         if self._hz:
             with self._faults.guard("hardware", "prepare", cycle=cycle):
                 report = partial(_report, self._faults, cycle)  # the thread must not keep this sampler alive
-                self.sampling = Sampling(self._now(backends), interval=1 / self._hz, clock=self._clock, report=report)
+                sources = self._current_sources(backends)
+                self.sampling = Sampling(sources, interval=1 / self._hz, clock=self._clock, report=report)
 
     def begin(self) -> None:
-        """Begin to sample."""
+        """Start sampling."""
         if self.sampling is not None:
             with self._faults.guard("hardware", "begin"):
                 self.sampling.start()
-                self._abandoned = weakref.finalize(self, self.sampling.leave)
-                self._abandoned.atexit = False
+                self._stop_when_dropped = weakref.finalize(self, self.sampling.request_stop)
+                self._stop_when_dropped.atexit = False
 
     def end(self) -> None:
-        """Read once more and stop; what was read can still be taken."""
+        """Read once more and stop; the values can still be taken."""
         self._finish(read=True)
 
     def take(self, start_ns: int, end_ns: int) -> EventTable | None:
-        """Return what was read as events of a window, and forget it; None if nothing is sampled."""
+        """Return the values as events of a window, and drop them; None if nothing is sampled."""
         if self.sampling is None:
             return None
         values = self.sampling.take()
@@ -97,20 +98,20 @@ class HardwareSampler:
         )
 
     def discard(self) -> None:
-        """Stop and forget everything."""
+        """Stop and drop all values."""
         self._finish(read=False)
         self.sampling = None
 
     def _finish(self, *, read: bool) -> None:
-        if self._abandoned is not None:
-            self._abandoned.detach()
+        if self._stop_when_dropped is not None:
+            self._stop_when_dropped.detach()
         if self.sampling is not None and not self.sampling.finish(read=read):
-            self._hz = 0  # whatever the thread still does with its sources, no other one meets it there
-            msg = f"reading {self.sampling.at_work_on} takes longer than {PATIENCE_SECONDS:g} s; sampling ends"
+            self._hz = 0  # the thread may still use the sources, so no other one may start
+            msg = f"reading {self.sampling.current_source} takes longer than {PATIENCE_SECONDS:g} s; sampling ends"
             self._faults.report("hardware", "end", TimeoutError(msg))
 
-    def _now(self, backends: Sequence[Backend]) -> list[Source]:
-        """Return all sources there are now, each the same as in the cycle before."""
+    def _current_sources(self, backends: Sequence[Backend]) -> list[Source]:
+        """Return all sources available now; they are the same objects in every cycle."""
         if not self._sources:
             self._sources = {source.name: source for source in self._make_sources()}
         for source in map(allocator_source, backends):
@@ -127,35 +128,35 @@ class Sampling:
     """The readings of one cycle, on a thread of their own from `start` to `finish`.
 
     Attributes:
-        cpu_ns: The CPU time that the thread took from its beginning to its end.
-        at_work_on: The name of what is being read, or was read last.
+        cpu_ns: The CPU time of the finished thread.
+        current_source: The name of the source that is being read, or was read last.
     """
 
     def __init__(self, sources: Sequence[Source], *, interval: float, clock: Callable[[], int], report: Report) -> None:
         self.cpu_ns = 0
-        self.at_work_on = ""
+        self.current_source = ""
         self._thread = OwnThread(self._run)
         self._sources = sources
         self._interval = interval
         self._clock = clock
         self._report = report
-        self._over = threading.Lock()  # free when it is over; waiting for an Event costs thrice as much
-        self._over.acquire()
+        self._running = threading.Lock()  # released to stop; waiting for an Event costs three times as much
+        self._running.acquire()
         self._read_at_end = True
         self._spent_ns = 0
         self._waking_ns: float | None = None
         self._reading_ns: float | None = None
-        self._rates = Values()
-        self._values: deque[Value] = deque()
+        self._converter = CounterValues()
+        self._values: deque[CounterValue] = deque()
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start the thread."""
         self._thread.start()
 
     def _run(self) -> None:
         self.read(every=True)
         due = time.monotonic() + self._interval
-        while not self._over.acquire(timeout=max(due - time.monotonic(), self._interval / 2)):
+        while not self._running.acquire(timeout=max(due - time.monotonic(), self._interval / 2)):
             self.read()
             due = max(due + self._interval * self.stretch, time.monotonic())
         if self._read_at_end:
@@ -165,32 +166,32 @@ class Sampling:
         self.cpu_ns = time.thread_time_ns()
 
     def finish(self, *, read: bool) -> bool:
-        """Have it end, with a last reading or without; says whether it did."""
-        self.leave(read=read)
+        """Stop the thread, with or without a last reading; return whether it has ended."""
+        self.request_stop(read=read)
         return self._thread.join(PATIENCE_SECONDS)
 
-    def leave(self, *, read: bool = False) -> None:
-        """Have it end whenever it comes to that."""
-        if self._over.locked():
+    def request_stop(self, *, read: bool = False) -> None:
+        """Request the thread to stop, without waiting for it."""
+        if self._running.locked():
             self._read_at_end = read
-            self._over.release()
+            self._running.release()
 
-    def take(self) -> list[Value]:
-        """Return the values so far and forget them."""
+    def take(self) -> list[CounterValue]:
+        """Return the values so far and drop them."""
         values = []
-        while self._values:  # one by one: the thread may be adding others
+        while self._values:  # one by one, since the thread may be adding values
             values.append(self._values.popleft())
         return values
 
     def read(self, *, every: bool = False) -> None:
-        """Read the sources that are due, or every one."""
+        """Read the sources that are due, or all of them."""
         waking_ns = self._spent()
         self._waking_ns = average(self._waking_ns, waking_ns)
         self._reading_ns = average(self._reading_ns, waking_ns + self._read_due(every=every))
 
     @property
     def stretch(self) -> float:
-        """How many times longer intervals have to be than was asked for, to keep to the budget."""
+        """Factor by which intervals are longer than requested, to stay within the budget."""
         return max((self._reading_ns or 0) / BUDGET_NS, 1)
 
     def _read_due(self, *, every: bool) -> int:
@@ -207,18 +208,18 @@ class Sampling:
         return total_ns
 
     def _spent(self) -> int:
-        """Return the CPU time that this thread has taken since the last call."""
+        """Return the CPU time of this thread since the last call."""
         before_ns, self._spent_ns = self._spent_ns, time.thread_time_ns()
         return self._spent_ns - before_ns
 
     def _read(self, source: Source) -> None:
-        self.at_work_on = source.name
+        self.current_source = source.name
         try:
             now = self._clock()
             for reading in source.read():
-                value = self._rates.value(reading, now)
+                value = self._converter.value(reading, now)
                 if value is not None:
                     self._values.append(value)
-        except Exception as error:  # noqa: BLE001  whatever a driver or a file system raises stays here
+        except Exception as error:  # noqa: BLE001  errors of drivers and file systems end here
             source.failed = True
             self._report(source, error)

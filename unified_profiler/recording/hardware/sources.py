@@ -1,6 +1,6 @@
-"""What can be read while recording: this process, the machine, the allocators of frameworks, GPUs.
+"""Lists the hardware sources: this process, the machine, the allocators of frameworks, GPUs.
 
-On Linux the files of /proc are read directly, elsewhere psutil is asked.
+Linux is read through the files of /proc, other systems through psutil.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ import time
 from collections.abc import Iterator
 
 from unified_profiler.recording.hardware.counters import FRAMEWORK_MEMORY, PROCESS_CPU
-from unified_profiler.recording.hardware.gpus import Gpus, nvml_is_there
+from unified_profiler.recording.hardware.gpus import Gpus, is_nvml_installed
 from unified_profiler.recording.hardware.readings import Reading, Source
 from unified_profiler.spi import Backend, is_imported
 
 
 def machine_sources() -> list[Source]:
     """Return the sources that do not depend on a framework."""
-    gpus = [Source("the GPUs", Gpus().read)] if nvml_is_there() else []
+    gpus = [Source("the GPUs", Gpus().read)] if is_nvml_installed() else []
     return [Source("the CPU time of the process", _process_cpu), *_system_sources(), *gpus]
 
 
 def allocator_source(backend: Backend) -> Source | None:
-    """Return the source that asks the allocators of a framework; None if it cannot tell, or is not imported."""
+    """Return the source for the allocators of a framework; None if it reports nothing or is not imported."""
     allocated_bytes = backend.abilities.allocated_bytes
     if allocated_bytes is None or not is_imported(backend.module):
         return None
     counter = FRAMEWORK_MEMORY.of(backend.name)
 
     def read() -> Iterator[Reading]:
-        if is_imported(backend.module):  # a program that is terminated in the import takes it back
+        if is_imported(backend.module):  # an import that fails is taken back
             for device, amount in allocated_bytes().items():
                 yield Reading(counter, amount, device)
 
@@ -37,7 +37,7 @@ def allocator_source(backend: Backend) -> Source | None:
 
 
 def _process_cpu() -> Iterator[Reading]:
-    """Ask the clock of the process: it is exact, where the system counts ticks, and costs next to nothing."""
+    """Read the CPU clock of the process, which is exact and cheap, while the system counts ticks."""
     yield Reading(PROCESS_CPU, time.process_time())
 
 

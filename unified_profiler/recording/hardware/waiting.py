@@ -1,4 +1,4 @@
-"""How long the threads of this process waited for a core although they were ready to run, as Linux counts it."""
+"""Reads from Linux how long the runnable threads of this process waited for a core."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from unified_profiler.recording.hardware.counters import PROCESS_CPU_WAIT
 from unified_profiler.recording.hardware.readings import SELDOM, Reading, Source
 
 _SECOND_NS = 1e9
-_LONGEST = 128
-"""Bytes of a file with three numbers."""
+_MAX_BYTES = 128
+"""Maximum size of a file with three numbers."""
 
 
 class ThreadWaits:
-    """Adds up the waiting of all threads, also of those that ended since.
+    """Sums the wait times of all threads, including those that have ended.
 
-    The thread that reads is left out: it sleeps in between, and waits only because of the sampling.
+    The sampling thread itself is excluded: it waits only because of the sampling.
     """
 
     def __init__(self, proc: str = "/proc") -> None:
-        self._folder = f"{proc}/self/task"
+        self._directory = f"{proc}/self/task"
         self._waited: dict[str, int] | None = None
         self._total_ns = 0
 
-    def is_there(self) -> bool:
-        """Say whether the system counts it."""
+    def is_available(self) -> bool:
+        """Return whether the system reports wait times."""
         return bool(self._read_threads())
 
     def read(self) -> Iterator[Reading]:
@@ -39,12 +39,12 @@ class ThreadWaits:
         yield Reading(PROCESS_CPU_WAIT, self._total_ns / _SECOND_NS)
 
     def forget(self) -> None:
-        """Begin anew: what threads wait until the next reading is not of a recording."""
+        """Drop the last reading, since wait times between recordings do not count."""
         self._waited = None
 
     def _read_threads(self) -> dict[str, int]:
         try:
-            threads = os.listdir(self._folder)  # noqa: PTH208  paths of a hundred threads cost more than reading them
+            threads = os.listdir(self._directory)  # noqa: PTH208  paths of a hundred threads cost more than reading them
         except OSError:
             return {}
         return {thread: waited for thread in threads if (waited := self._waited_ns(thread)) is not None}
@@ -52,11 +52,11 @@ class ThreadWaits:
     def _waited_ns(self, thread: str) -> int | None:
         """Return the second of three numbers: time on a core, time waiting for one, number of turns."""
         try:
-            file = os.open(f"{self._folder}/{thread}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # it has ended meanwhile, or the system does not count
+            file = os.open(f"{self._directory}/{thread}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # the thread has ended, or the system reports no wait times
             return None
         try:
-            return int(os.read(file, _LONGEST).split()[1])
+            return int(os.read(file, _MAX_BYTES).split()[1])
         except (OSError, ValueError, IndexError):
             return None
         finally:
@@ -64,6 +64,6 @@ class ThreadWaits:
 
 
 def waiting_sources(proc: str = "/proc") -> list[Source]:
-    """Return the source of it, where the system counts it."""
+    """Return the source of wait times, if the system reports them."""
     waits = ThreadWaits(proc)
-    return [Source("the waiting for cores", waits.read, SELDOM, waits.forget)] if waits.is_there() else []
+    return [Source("the waiting for cores", waits.read, SELDOM, waits.forget)] if waits.is_available() else []

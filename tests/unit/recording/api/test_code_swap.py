@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from unified_profiler.recording.api.code_swap import Invoke, can_watch, watch_attribute, watch_function
+from unified_profiler.recording.api.code_swap import Interceptor, can_watch, watch_attribute, watch_function
 
 
 def plain(a: int, b: int = 2, *, c: int = 3) -> tuple[int, int, int]:
@@ -23,8 +23,8 @@ def _closure(args: int, kwargs: list[int]) -> Callable[..., Any]:
     return inner
 
 
-def _watch(seen: list[Any], label: str = "") -> Callable[[Callable[..., Any]], Invoke]:
-    def watch(original: Callable[..., Any]) -> Invoke:
+def _watch(seen: list[Any], label: str = "") -> Callable[[Callable[..., Any]], Interceptor]:
+    def watch(original: Callable[..., Any]) -> Interceptor:
         def call(args: tuple[Any, ...], kwargs: Any) -> Any:
             seen.append((label, args, kwargs) if label else (args, kwargs))
             return original(*args, **kwargs)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from unified_profiler.recording.hardware.gpus import Gpus, nvml_is_there, visible_names
+from unified_profiler.recording.hardware.gpus import Gpus, is_nvml_installed, visible_names
 from unified_profiler.recording.hardware.sources import machine_sources
 
 
@@ -126,6 +126,6 @@ def test_any_other_failure_is_one(nvml: Nvml) -> None:
 
 
 def test_without_the_package_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "the GPUs" not in [source.name for source in machine_sources()] or nvml_is_there()
+    assert "the GPUs" not in [source.name for source in machine_sources()] or is_nvml_installed()
     monkeypatch.setitem(sys.modules, "pynvml", Nvml())
     assert "the GPUs" in [source.name for source in machine_sources()]

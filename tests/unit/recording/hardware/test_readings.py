@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unified_profiler.recording.hardware.counters import COUNTERS, Counter
-from unified_profiler.recording.hardware.readings import Reading, Value, Values
+from unified_profiler.recording.hardware.readings import CounterValue, CounterValues, Reading
 
 MS = 1_000_000
 LEVEL = Counter(name="level bytes", meaning="")
@@ -15,10 +15,10 @@ TOTAL = Counter(name="rate bytes/s", meaning="", factor=1)
 TICKS = Counter(name="busy %", meaning="", factor=100, shortest_ns=50 * MS, at_most=100)
 
 
-def values(counter: Counter, *readings: tuple[int, float]) -> list[Value | None]:
+def values(counter: Counter, *readings: tuple[int, float]) -> list[CounterValue | None]:
     """Return the values of readings at some milliseconds."""
-    made = Values()
-    return [made.value(Reading(counter, amount), ms * MS) for ms, amount in readings]
+    converter = CounterValues()
+    return [converter.value(Reading(counter, amount), ms * MS) for ms, amount in readings]
 
 
 def test_a_level_holds_from_the_moment_it_was_read() -> None:
@@ -46,11 +46,11 @@ def test_a_total_that_began_anew_gives_nothing_once() -> None:
 
 
 def test_devices_have_totals_of_their_own() -> None:
-    made = Values()
+    converter = CounterValues()
     for ms, first, second in ((0, 0, 1000), (1000, 5, 1007)):
         found = [
-            made.value(Reading(TOTAL, first, "cpu:0"), ms * MS),
-            made.value(Reading(TOTAL, second, "cpu:1"), ms * MS),
+            converter.value(Reading(TOTAL, first, "cpu:0"), ms * MS),
+            converter.value(Reading(TOTAL, second, "cpu:1"), ms * MS),
         ]
     assert [(value.device, value.value) for value in found if value] == [("cpu:0", 5), ("cpu:1", 7)]
 

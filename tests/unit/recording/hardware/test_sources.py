@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from unified_profiler.recording.hardware.counters import PROCESS_MEMORY
-from unified_profiler.recording.hardware.readings import Reading, Source, Values
+from unified_profiler.recording.hardware.readings import CounterValues, Reading, Source
 from unified_profiler.recording.hardware.sources import allocator_source, machine_sources
 from unified_profiler.testing import FakeBackend
 
@@ -162,19 +162,19 @@ def test_a_machine_that_is_busy_is_seen_to_be_busy() -> None:
 
 def read_around_work(clock: Callable[[], int]) -> dict[tuple[str, str | None], float]:
     """Read every source before and after a tenth of a second of CPU time, with the values as of the second time."""
-    sources, made = machine_sources(), Values()
-    read(sources, made, clock)
+    sources, values = machine_sources(), CounterValues()
+    read(sources, values, clock)
     end = time.process_time() + 0.1
     while time.process_time() < end:
         math.sqrt(2)
-    found = read(sources, made, clock)
+    found = read(sources, values, clock)
     for source in sources:
         source.close()
     return found
 
 
-def read(sources: list[Source], made: Values, clock: Callable[[], int]) -> dict[tuple[str, str | None], float]:
-    found = [made.value(reading, clock()) for source in sources for reading in source.read()]
+def read(sources: list[Source], values: CounterValues, clock: Callable[[], int]) -> dict[tuple[str, str | None], float]:
+    found = [values.value(reading, clock()) for source in sources for reading in source.read()]
     return {(value.name, value.device): value.value for value in found if value is not None}
 
 
@@ -211,7 +211,7 @@ def test_the_waiting_of_all_threads_is_added_up_but_not_that_of_the_reader(tmp_p
         (folder / "schedstat").write_text(f"5 {waited_ns} 7\n")
 
     waits = ThreadWaits(str(tmp_path))
-    assert not waits.is_there()
+    assert not waits.is_available()
     reader = threading.get_native_id()
     for thread, waited in ((-1, 4_000_000_000), (-2, 1_000_000_000), (reader, 0)):
         write(thread, waited)
