@@ -33,7 +33,7 @@ _SOURCES: dict[str, Callable[[], Sequence[NamedTimes]]] = {
     "region": lambda: [RegionTimes()],
     "api": lambda: [DiffRowTimes("api")],
 }
-"""Where a name is looked up, by kind of metric; the first source in which both sides have it is used."""
+"""Sources of named times by kind of metric; the first in which both sides have the name is used."""
 
 
 @dataclass(frozen=True)
