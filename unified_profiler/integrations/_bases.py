@@ -20,7 +20,7 @@ def with_bases(cls: type[T], bases: tuple[type[Any], ...], *, library: str) -> t
         UsageError: There are no bases, since the program has not imported the library.
     """
     if not bases:
-        msg = f"{cls.__name__} is a callback for {library}, which this program has not imported. Import it first."
+        msg = f"{cls.__name__} is a callback for {library}, which this program has not imported: import it first."
         raise UsageError(msg)
     hashable: Any = cls  # mypy does not accept type[T]
     missing = tuple(base for base in bases if not issubclass(cls, base))
