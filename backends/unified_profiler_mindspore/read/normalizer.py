@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.foreign import opening_of, reading
+from unified_profiler.model.foreign import peek_bytes, reading
 from unified_profiler.model.foreign_values import checked_events
 from unified_profiler.model.schema import EventTable
 from unified_profiler.spi import NativeCapture
@@ -85,5 +85,5 @@ def _is_host(folder: Path) -> bool:
 
 
 def _is_analyzed(folder: Path) -> bool:
-    opening = opening_of(folder / TRACE, _OPENING)
+    opening = peek_bytes(folder / TRACE, _OPENING)
     return opening.lstrip().startswith(b"[") and any(mark in opening for mark in _MARKS)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.foreign import opening_of, read_bytes
+from unified_profiler.model.foreign import peek_bytes, read_bytes
 
 Header = dict[str, Any]
 
@@ -58,7 +58,7 @@ class Document:
 
 def looks_like_kineto(path: Path) -> bool:
     """Say from the first bytes whether this is a Kineto trace, plain or gzip."""
-    head = opening_of(path, _SNIFF)
+    head = peek_bytes(path, _SNIFF)
     return head.lstrip()[:1] in {b"{", b"["} and any(mark in head for mark in _MARKS)
 
 

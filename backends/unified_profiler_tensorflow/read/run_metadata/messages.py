@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.foreign import opening_of, read_bytes
+from unified_profiler.model.foreign import peek_bytes, read_bytes
 from unified_profiler_tensorflow.read.protobuf import DAMAGED, message_classes
 from unified_profiler_tensorflow.read.run_metadata.names import dtype_enum
 
@@ -92,7 +92,7 @@ are never given. Graphs are counted, not read."""
 
 def holds_step_stats(path: Path) -> bool:
     """Say from the first bytes whether this is a RunMetadata or a StepStats with a device in it."""
-    return _depth_of_device(opening_of(path, _SNIFF)) is not None
+    return _depth_of_device(peek_bytes(path, _SNIFF)) is not None
 
 
 def load(path: Path) -> Any:
