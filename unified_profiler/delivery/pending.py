@@ -38,7 +38,9 @@ RECORD = "cycle.json"
 LONG_BYTES = 1 << 26
 """Size of native files that take about a second to convert to traces."""
 _TABLES = ("calls", "counters")
-_EXPECTED = "the record of a cycle beside its native files"
+_UNCHANGED = ("step", "keep_native", "options", "max_events")
+"""Fields of a cycle that are stored as they are."""
+_EXPECTED = "the record of a cycle next to its native files"
 
 logger = logging.getLogger("unified_profiler")
 
@@ -146,10 +148,7 @@ def store(cycle: EndedCycle, folder: Path) -> None:
         info=msgspec.Raw(cycle.info.model_dump_json().encode()),
         window=replace(cycle.window, calls=None, counters=None),
         captures=tuple(_with_files(c, [file.relative_to(folder) for file in c.files]) for c in cycle.captures),
-        step=cycle.step,
-        keep_native=cycle.keep_native,
-        options=cycle.options,
-        max_events=cycle.max_events,
+        **{name: getattr(cycle, name) for name in _UNCHANGED},
     )
     _check_plain([capture.details for capture in cycle.captures])
     text = msgspec.json.encode(stored, enc_hook=PurePath.as_posix)
@@ -184,10 +183,7 @@ def load(folder: Path) -> EndedCycle:
         window=replace(stored.window, calls=tables["calls"], counters=tables["counters"]),
         info=info,
         captures=captures,
-        step=stored.step,
-        keep_native=stored.keep_native,
-        options=stored.options,
-        max_events=stored.max_events,
+        **{name: getattr(stored, name) for name in _UNCHANGED},
     )
 
 

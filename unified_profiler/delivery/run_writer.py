@@ -128,12 +128,7 @@ def check_output_dir(path: Path, *, option: str = "output_dir") -> None:
 
 
 def _nearest_existing(path: Path) -> Path:
-    """Return the path itself or its nearest existing parent.
-
-    Raises:
-        OSError: A part of it is not accessible, too long, or a broken link.
-        ValueError: The path is invalid.
-    """
+    """Return the path or its nearest existing parent; raise if a part is not accessible, invalid or a broken link."""
     for folder in (path, *path.parents):
         try:
             folder.stat()

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from functools import cached_property, reduce
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -129,9 +128,7 @@ class SparkEngine:
         """Return the engine itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop Spark, if this engine started it."""
         self.close()
 

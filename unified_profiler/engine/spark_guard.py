@@ -14,9 +14,7 @@ from unified_profiler.errors import QueryError
 
 _CATALYST = "org.apache.spark.sql.catalyst."
 _STATEMENTS = ("plans.logical.Command", "plans.logical.ParsedStatement", "plans.logical.CompoundPlanStatement")
-_LITERAL_SOURCES = frozenset(
-    {"LocalRelation", "OneRowRelation", "Range", "CTERelationRef", "UnionLoopRef", "EmptyRelation"}
-)
+_LITERALS = frozenset({"LocalRelation", "OneRowRelation", "Range", "CTERelationRef", "UnionLoopRef", "EmptyRelation"})
 """Leaves with data from the query itself."""
 _FORBIDDEN = frozenset(
     {"CallMethodViaReflection", "TryReflect", "PythonUDF", "PythonUDAF", "PythonUDTF", "ScalaUDF", "ScalaAggregator"}
@@ -83,7 +81,7 @@ def _forbidden_nodes(value: Any, names: Collection[str]) -> Iterator[str]:
 def _is_forbidden(node: dict[str, Any]) -> bool:
     package, _, name = node["class"].rpartition(".")
     is_leaf = package.startswith(f"{_CATALYST}plans.") and not node["num-children"]
-    is_source = is_leaf and name not in _LITERAL_SOURCES
+    is_source = is_leaf and name not in _LITERALS
     return is_source or name in _FORBIDDEN or name == "View" or not package.startswith(_CATALYST)
 
 

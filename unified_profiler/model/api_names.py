@@ -18,9 +18,8 @@ from unified_profiler.keywords import checked_keywords
 SHORT_PACKAGES = {"tensorflow": "tf"}
 """Conventional import aliases."""
 
-_INTERNAL = frozenset(
-    {"keras.src", "keras.api", "tf_keras.src", "tensorflow.python", "tensorflow.core", "tensorflow.compiler"}
-)
+_INTERNAL_KERAS = ("keras.src.", "keras.api.", "tf_keras.src.")
+_INTERNAL = (*_INTERNAL_KERAS, "tensorflow.python.", "tensorflow.core.", "tensorflow.compiler.")
 _MAX_DEPTH = 6
 
 
@@ -91,10 +90,8 @@ class PublicNames:
             self._classes.append(value)
 
     def _is_public_module(self, module: ModuleType) -> bool:
-        name = vars(module).get("__name__", "")  # getattr would load lazy modules
-        return name.partition(".")[0] == self.package and not any(
-            name == internal or name.startswith(f"{internal}.") for internal in _INTERNAL
-        )
+        prefix = f"{vars(module).get('__name__', '')}."  # getattr would load lazy modules
+        return prefix.startswith(f"{self.package}.") and not prefix.startswith(_INTERNAL)
 
     def _member_name(self, obj: Any) -> str | None:
         """Return the name of a method in the public class with the shortest path."""

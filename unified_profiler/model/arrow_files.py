@@ -63,13 +63,10 @@ def validated(table: pa.Table) -> pa.Table:
     table.validate(full=True)
     for index, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type) and table.column(index).null_count:
-            chunks = [_with_valid_null_indices(chunk) for chunk in table.column(index).chunks]
-            table = table.set_column(index, field, pa.chunked_array(chunks, field.type))
+            chunks = table.column(index).chunks
+            valid = [dictionary_array(c.indices.fill_null(-1).to_numpy(), c.dictionary) for c in chunks]
+            table = table.set_column(index, field, pa.chunked_array(valid, field.type))
     return table
-
-
-def _with_valid_null_indices(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
-    return dictionary_array(chunk.indices.fill_null(-1).to_numpy(), chunk.dictionary)
 
 
 def _complete_messages(content: bytes, *, may_be_truncated: bool) -> pa.Buffer:

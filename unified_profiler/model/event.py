@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 from pydantic import BaseModel, Field, create_model
 
 from unified_profiler.model.records import Record
-from unified_profiler.model.schema import COLUMNS, SCHEMA_VERSION, Column, EventTable
+from unified_profiler.model.schema import COLUMNS, SCHEMA_VERSION, Column
 
 
 def _field(column: Column) -> tuple[Any, Any]:
@@ -23,12 +22,6 @@ def _field(column: Column) -> tuple[Any, Any]:
 _FIELDS: dict[str, Any] = {column.name: _field(column) for column in COLUMNS}
 Event: type[BaseModel] = create_model("Event", __base__=Record, __doc__="One row of the event table.", **_FIELDS)
 """The record of one event; its fields are the columns of the event schema."""
-
-
-def records(table: EventTable) -> Iterator[BaseModel]:
-    """Yield the events of a table as validated records."""
-    for row in table.to_pylist():
-        yield Event.model_validate(row)
 
 
 def json_schema() -> dict[str, Any]:

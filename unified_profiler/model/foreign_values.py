@@ -77,11 +77,7 @@ def nanoseconds(microseconds: npt.NDArray[np.float64]) -> Ints:
 
 
 def bounded(values: Ints | int, label: str) -> Ints:
-    """Return times after checking that they can be added to other times.
-
-    Args:
-        values: The times.
-        label: What they are called in messages.
+    """Return times after checking that they can be added to other times; `label` names them in messages.
 
     Raises:
         ValueError: One is too large.

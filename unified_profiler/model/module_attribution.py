@@ -101,8 +101,8 @@ def mark_recomputed_calls(events: EventTable) -> EventTable:
     is_call = module_calls(events)
     if RECOMPUTE not in texts or not is_call.any():
         return events
-    recompute = texts.index(RECOMPUTE)
-    codes = np.where(is_call & (_enclosing_direction(events, tree_of(events)) == recompute), recompute, codes)
+    is_recomputed = is_call & _is_enclosed_by(events, tree_of(events), RECOMPUTE)
+    codes = np.where(is_recomputed, texts.index(RECOMPUTE), codes)
     return with_column(events, "direction", text(codes, texts))
 
 
@@ -124,17 +124,12 @@ def tree_of(events: EventTable) -> Tree:
     return Tree(int_column(events, "parent_id"), int_column(events, "depth"))
 
 
-def _enclosing_direction(events: EventTable, tree: Tree) -> Ints:
-    """Return the code of the direction of the closest enclosing native event that has one, -1 for none."""
-    codes, _ = text_codes(events, "direction")
-    own = np.where(has_text(events, "layer", Layer.API.value), -1, codes)
-    return np.where(tree.parent >= 0, tree.inherit(own, outermost=False)[tree.parent], -1)
-
-
 def _is_enclosed_by(events: EventTable, tree: Tree, direction: str) -> Flags:
     """Flag the events whose closest enclosing native event with a direction has this one."""
-    _, texts = text_codes(events, "direction")
-    flags: Flags = _enclosing_direction(events, tree) == (texts.index(direction) if direction in texts else -2)
+    codes, texts = text_codes(events, "direction")
+    own = np.where(has_text(events, "layer", Layer.API.value), -1, codes)
+    enclosing = np.where(tree.parent >= 0, tree.inherit(own, outermost=False)[tree.parent], -1)
+    flags: Flags = enclosing == (texts.index(direction) if direction in texts else -2)
     return flags
 
 

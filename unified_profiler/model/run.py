@@ -210,7 +210,7 @@ def read_run(path: Path) -> Run:
     steps = [rank.steps for rank in ranks if rank.steps is not None]
     run = Run(
         path=path,
-        traces=ordered_traces(trace for rank in ranks for trace in rank.traces),
+        traces=sorted_traces(trace for rank in ranks for trace in rank.traces),
         manifests={rank.manifest.rank: rank.manifest for rank in ranks if rank.manifest is not None},
         steps=pa.concat_tables(steps) if steps else None,
     )
@@ -240,7 +240,7 @@ class _RankFiles:
         return cls(traces, manifest, steps)
 
 
-def ordered_traces(traces: Iterable[Trace]) -> tuple[Trace, ...]:
+def sorted_traces(traces: Iterable[Trace]) -> tuple[Trace, ...]:
     """Sort traces by rank and cycle."""
     return tuple(sorted(traces, key=lambda trace: (trace.info.rank, trace.info.cycle)))
 

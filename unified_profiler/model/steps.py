@@ -98,8 +98,11 @@ class StepFile:
 
 def _batch(steps: pa.Table, *, first: bool) -> bytes:
     """Encode steps as a batch of the stream, preceded by the schema if it is the first."""
-    stream = io.BytesIO()
-    pa.ipc.new_stream(stream, _FILE_SCHEMA).write_batch(_encoded(steps))
+    *columns, phase = (column.combine_chunks() for column in steps.columns)
+    names, stream = pa.array(_PHASE_NAMES), io.BytesIO()
+    codes = pc.index_in(phase, names).cast(pa.int8())
+    batch = pa.record_batch([*columns, pa.DictionaryArray.from_arrays(codes, names)], schema=_FILE_SCHEMA)
+    pa.ipc.new_stream(stream, _FILE_SCHEMA).write_batch(batch)
     return stream.getvalue()[0 if first else _FILE_SCHEMA.serialize().size :]
 
 
@@ -115,10 +118,3 @@ def read_steps(path: Path | str, content: bytes, *, rows: int = 0) -> pa.Table:
         TraceFormatError: It is damaged, or has fewer steps.
     """
     return read_stream(path, content, _FILE_SCHEMA, rows=rows).cast(STEP_SCHEMA)
-
-
-def _encoded(steps: pa.Table) -> pa.RecordBatch:
-    *columns, phase = (column.combine_chunks() for column in steps.columns)
-    names = pa.array(_PHASE_NAMES)
-    codes = pc.index_in(phase, names).cast(pa.int8())
-    return pa.record_batch([*columns, pa.DictionaryArray.from_arrays(codes, names)], schema=_FILE_SCHEMA)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import msgspec
@@ -11,15 +12,18 @@ from unified_profiler import registry
 from unified_profiler.engine import DuckDBEngine, Engine
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.keywords import checked_keywords
-from unified_profiler.model.foreign import read_bytes
+from unified_profiler.model.foreign import first_bytes, read_bytes
 from unified_profiler.model.records import Manifest
 from unified_profiler.model.run import CYCLES, MANIFEST, STEPS, Run, is_run
 from unified_profiler.model.storage import read_parquet, read_record
 from unified_profiler.readers.chrome import read_chrome
-from unified_profiler.readers.content import Opening, read_opening
 from unified_profiler.readers.native import read_native, recognized_by
 from unified_profiler.readers.pending import read_finished
 from unified_profiler.readers.remote import is_url, read_url
+
+_OPENING_BYTES = 1 << 16
+_PARQUET = b"PAR1"
+_OWN_JSON = re.compile(rb'\s*\{\s*"unified_profiler"\s*:')
 
 
 @checked_keywords
@@ -84,23 +88,31 @@ def _read_file(path: Path) -> Run:
     run = path.absolute().parent.parent
     if path.name in {MANIFEST, STEPS, CYCLES} and is_run(run):
         return read_finished(run)
-    opening = read_opening(path)
-    if opening.is_parquet:
+    opening = _read_opening(path)
+    if opening.startswith(_PARQUET) or path.suffix == ".parquet":
         return Run(traces=(read_parquet(path),))
-    if opening.is_own_json:
+    if _OWN_JSON.match(opening):
         return Run(traces=tuple(read_chrome(path, read_bytes(path))))
     backend = recognized_by(path)
     if backend is None:
-        msg = f"{path} is {_description(opening)}. {_accepted()}"
+        msg = f"{path} is {_description(path, opening)}. {_accepted()}"
         raise TraceFormatError(msg)
     return Run(traces=(read_native(path, backend),))
 
 
-def _description(opening: Opening) -> str:
-    if not opening.is_json:
-        return f"not a trace: it begins with {opening.start[:16]!r}"
+def _read_opening(path: Path) -> bytes:
+    opening = first_bytes(path, _OPENING_BYTES)
+    if not opening.strip():
+        msg = f"{path} is empty. The program that wrote it may have been stopped too early; record again."
+        raise TraceFormatError(msg)
+    return opening
+
+
+def _description(path: Path, opening: bytes) -> str:
+    if opening.lstrip()[:1] not in {b"{", b"["}:
+        return f"not a trace: it begins with {opening[:16]!r}"
     try:
-        document = msgspec.json.decode(read_bytes(opening.path))
+        document = msgspec.json.decode(read_bytes(path))
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         return f"damaged JSON, perhaps truncated while it was written: {error}"
     if isinstance(document, dict):

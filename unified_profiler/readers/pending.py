@@ -22,16 +22,7 @@ from unified_profiler.errors import SchemaVersionError, TraceFormatError, Unifie
 from unified_profiler.model.foreign import inside
 from unified_profiler.model.part_files import remove_abandoned
 from unified_profiler.model.records import Failure, Manifest
-from unified_profiler.model.run import (
-    MANIFEST,
-    NATIVE,
-    PENDING,
-    Run,
-    cycle_name,
-    ordered_traces,
-    rank_folders,
-    read_run,
-)
+from unified_profiler.model.run import MANIFEST, NATIVE, PENDING, Run, cycle_name, rank_folders, read_run, sorted_traces
 from unified_profiler.model.storage import read_record
 from unified_profiler.model.trace import Trace
 from unified_profiler.recording.faults import FaultLog
@@ -59,12 +50,9 @@ def read_finished(path: Path) -> Run:
         inside(path, folder / NATIVE)
     unwritten = {rank: _finish_rank(rank, folder) for rank, folder in unfinished.items()}
     run = read_run(path)
-    traces = ordered_traces([*run.traces, *(trace for rank in unwritten.values() for trace in rank.traces)])
-    return replace(
-        run,
-        traces=traces,
-        manifests={rank: unwritten.get(rank, _Unwritten()).added_to(m) for rank, m in run.manifests.items()},
-    )
+    traces = sorted_traces([*run.traces, *(trace for rank in unwritten.values() for trace in rank.traces)])
+    manifests = {rank: unwritten.get(rank, _Unwritten()).added_to(m) for rank, m in run.manifests.items()}
+    return replace(run, traces=traces, manifests=manifests)
 
 
 class _Process(Enum):

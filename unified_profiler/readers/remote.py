@@ -12,7 +12,7 @@ from unified_profiler.engine import Engine, Events
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.clocks import CLOCKS, Clocks
 from unified_profiler.model.records import CycleRecord, Manifest
-from unified_profiler.model.run import CYCLES, MANIFEST, STEPS, Run, completed, ordered_traces
+from unified_profiler.model.run import CYCLES, MANIFEST, STEPS, Run, completed, sorted_traces
 from unified_profiler.model.schema import schema_of
 from unified_profiler.model.steps import read_steps
 from unified_profiler.model.storage import parse_record
@@ -43,7 +43,7 @@ def read_url(url: str, engine: Engine) -> Run:
     traces = [_trace(f"{root}/{folder}", cycle, engine) for folder in cycles for cycle in cycles[folder]]
     run = Run(
         url=root,
-        traces=ordered_traces(traces),
+        traces=sorted_traces(traces),
         manifests={
             manifest.rank: completed(manifest, cycles.get(folder, []), steps.get(folder))
             for folder, manifest in manifests.items()
