@@ -28,7 +28,7 @@ def both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     """Records steps once, and delivers the same captures at once, and from what a killed process would have left."""
 
     def leave_a_copy(self: Deferral, cycle: EndedCycle) -> None:
-        store(cycle, self._held().folder_of(cycle.window.cycle))
+        store(cycle, self._pending.folder_of(cycle.window.cycle))
         shutil.copytree(tmp_path / "delivered", tmp_path / "left")
         msg = "there is no room; the cycle is delivered at once"
         raise OSError(msg)

@@ -82,25 +82,25 @@ class _Kinds:
     def of(cls, events: EventTable, *, regions: bool) -> _Kinds:
         kind = coded(events, "kind")
 
-        def of_kind(*wanted: Kind) -> Flags:
+        def is_kind(*wanted: Kind) -> Flags:
             return kind.where({k.value for k in wanted}.__contains__)
 
         foreign = coded(events, "device").where(lambda name: not name.startswith("cpu"))
-        on_device = foreign & of_kind(Kind.KERNEL, Kind.COPY, Kind.COLLECTIVE)
-        runtime = of_kind(Kind.RUNTIME) & ~foreign
-        calls = runtime | (of_kind(Kind.OP, Kind.COLLECTIVE, Kind.KERNEL, Kind.COPY) & ~on_device)
-        spans = of_kind(Kind.REGION, Kind.STEP, Kind.MODULE) & ~foreign
+        on_device = foreign & is_kind(Kind.KERNEL, Kind.COPY, Kind.COLLECTIVE)
+        runtime = is_kind(Kind.RUNTIME) & ~foreign
+        calls = runtime | (is_kind(Kind.OP, Kind.COLLECTIVE, Kind.KERNEL, Kind.COPY) & ~on_device)
+        spans = is_kind(Kind.REGION, Kind.STEP, Kind.MODULE) & ~foreign
         spans &= ~coded(events, "layer").where(Layer.API.value.__eq__)
         if not regions:
             spans &= coded(events, "framework").codes >= 0
-        calls |= of_kind(Kind.COMPILE)
+        calls |= is_kind(Kind.COMPILE)
         return cls(
             node=calls | spans,
             on_device=on_device,
             foreign=foreign,
             runtime=runtime,
             launches=calls & ~runtime,
-            memory=of_kind(Kind.MEMORY),
+            memory=is_kind(Kind.MEMORY),
         )
 
 

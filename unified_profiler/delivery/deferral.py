@@ -1,4 +1,4 @@
-"""Setting cycles aside while the training goes on, and taking them up again at the end of the run."""
+"""Stores ended cycles during the training, so that their traces can be made at the end of the run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from unified_profiler.delivery.pending import PendingCycles, store
 
 
 class Deferral:
-    """The cycles that one Profiler has set aside.
+    """The stored cycles of one Profiler.
 
     Args:
-        folder: Where they wait. In a run directory whoever reads the run can finish them should this process not come
-            to it.
+        folder: Their location. In a run directory, a reader can finish them if this process does not.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -24,50 +23,48 @@ class Deferral:
 
     def workdir(self, cycle: int) -> Path:
         """Return an empty directory for the native files of a cycle."""
-        folder = self._held().folder_of(cycle)
+        self._pending.own()
+        folder = self._pending.folder_of(cycle)
         folder.mkdir()
         return folder
 
     def put(self, cycle: EndedCycle) -> None:
-        """Set a cycle aside.
+        """Store a cycle.
 
         Raises:
-            TypeError, ValueError: It holds something that cannot be written down.
+            TypeError, ValueError: It contains a value that cannot be stored.
             OSError: It cannot be written.
         """
         number = cycle.window.cycle
-        store(cycle, self._held().folder_of(number))
+        self._pending.own()
+        store(cycle, self._pending.folder_of(number))
         self._numbers.append(number)
 
     def take(self) -> Generator[tuple[int, Path], None, None]:
-        """Give number and folder of each cycle that is set aside; it is forgotten when the next one is asked for.
+        """Yield number and folder of each stored cycle, which is forgotten when the next one is requested.
 
-        To be closed: whatever is left of them then may be finished by whoever reads the run.
+        Close the generator: it leaves the remaining cycles to readers of the run.
         """
         pending = self._pending
         try:
-            pending.announce()
+            pending.warn_if_large()
             while self._numbers:
                 yield self._numbers[0], pending.folder_of(self._numbers[0])
                 del self._numbers[0]
-            pending.remove_all()
+            pending.remove_folder()
         finally:
             self.release()
 
     def clear(self) -> None:
-        """Remove the cycles that are set aside."""
+        """Remove the stored cycles."""
         for number in self._numbers:
             shutil.rmtree(self._pending.folder_of(number), ignore_errors=True)
         self._numbers.clear()
 
     def release(self) -> None:
-        """Let others finish them."""
+        """Let readers of the run finish the cycles."""
         self._pending.owner.release()
 
     def leave_to_parent(self) -> None:
-        """Have no part in it, as a forked child."""
+        """Give up the cycles in a forked child."""
         self._pending.owner.forget()
-
-    def _held(self) -> PendingCycles:
-        self._pending.own()
-        return self._pending

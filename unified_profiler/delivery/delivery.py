@@ -1,4 +1,4 @@
-"""From the end of a cycle to a Trace that is assembled, written and handed to the handlers."""
+"""Delivers ended cycles: assembles a Trace, writes it to the run directory and passes it to the handlers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from unified_profiler._version import __version__
 from unified_profiler.config import Settings
 from unified_profiler.delivery.deferral import Deferral
 from unified_profiler.delivery.finishing import EndedCycle, finish
-from unified_profiler.delivery.pending import cycle_name, is_pending, load, put_away
+from unified_profiler.delivery.pending import is_pending, load, remove_cycle_folder
 from unified_profiler.delivery.run_writer import RunWriter, check_output_dir
 from unified_profiler.model.assembly import assemble
+from unified_profiler.model.nesting import with_column
 from unified_profiler.model.option_effects import OPTIONS
-from unified_profiler.model.records import CycleRecord, Manifest, StepSignal, TraceInfo
-from unified_profiler.model.run import Run, completed
-from unified_profiler.model.schema import EventTable
+from unified_profiler.model.records import Manifest, StepSignal, TraceInfo
+from unified_profiler.model.run import Run, completed, cycle_name, cycle_records
 from unified_profiler.model.scratch import Scratch
 from unified_profiler.model.storage import read_parquet
 from unified_profiler.model.trace import Trace
@@ -43,12 +43,12 @@ class Handler(Protocol):
     """A function called with each finished trace."""
 
     def __call__(self, trace: Trace, /) -> object:
-        """Do something with a trace; what it raises is kept as a failure."""
+        """Handle a trace; an exception is recorded as a failure."""
         ...
 
 
 class Delivery:
-    """Keeps the traces of one Profiler, and its run directory if it has one."""
+    """The traces of one Profiler, and its run directory if it has one."""
 
     def __init__(self, settings: Settings, faults: FaultLog, *, handlers: Sequence[Handler]) -> None:
         self.traces: list[Trace] = []
@@ -68,10 +68,10 @@ class Delivery:
             check_output_dir(settings.output_dir)
 
     def open(self) -> None:
-        """Make the run directory, the first time."""
+        """Create the run directory at the first call."""
         self._ended_ns = None
         if not self._started_ns:
-            self._make_run()
+            self._create_run()
         if self._settings.deliver == "deferred" and (self._deferral is None or self._writer is None):
             pending = self._scratch.folder("pending") if self._writer is None else self._writer.pending
             self._deferral = Deferral(pending)
@@ -82,14 +82,13 @@ class Delivery:
             return self._deferral.workdir(cycle)
         if self._settings.keep_native and self._writer is not None:
             folder = self._writer.native_folder(cycle)
-            folder.mkdir(parents=True)
-            return folder
-        folder = self._scratch.folder(cycle_name(cycle))
-        folder.mkdir()
+        else:
+            folder = self._scratch.folder(cycle_name(cycle))
+        folder.mkdir(parents=True)
         return folder
 
     def deliver(self, cycle: Cycle, window: Window, *, complete: bool, steps: StepLog) -> None:
-        """Make a trace of a cycle that has ended, write it, and call the handlers; or set it aside for later."""
+        """Make the trace of an ended cycle, write it and call the handlers; or store the cycle for later."""
         ended = EndedCycle(
             window=window,
             info=self._info(window, complete=complete),
@@ -100,23 +99,23 @@ class Delivery:
             max_events=self._settings.max_events or 0,
         )
         self._backends |= cycle.backends
-        if self._deferral is None or not self._set_aside(ended, self._deferral):
+        if self._deferral is None or not self._defer(ended, self._deferral):
             self._finish(ended, cycle.workdir)
         self._write_manifest(steps)
 
     def end_pending(self, *, finish: bool = True) -> None:
-        """Make traces of the cycles that were set aside, one by one, or leave that to whoever reads the run."""
+        """Make the traces of the stored cycles, or leave that to readers of the run."""
         if self._deferral is not None and not finish and self._writer is not None:
             self._deferral.release()
         elif self._deferral is not None:
             with closing(self._deferral.take()) as cycles:
                 for number, folder in cycles:
-                    self._take_up(number, folder)
+                    self._finish_deferred(number, folder)
             self.traces.sort(key=lambda trace: trace.info.cycle)
         self._scratch.remove()
 
     def forget(self) -> None:
-        """Remove the traces so far and the steps written so far, as if nothing had been recorded."""
+        """Remove all traces and written steps, as if nothing had been recorded."""
         self.traces.clear()
         if self._deferral is not None:
             self._deferral.clear()
@@ -125,58 +124,57 @@ class Delivery:
                 self._writer.clear()
 
     def leave_to_parent(self) -> None:
-        """Have no part in the run, as a forked child."""
+        """Give up the run in a forked child."""
         self._scratch.leave()
         if self._deferral is not None:
             self._deferral.leave_to_parent()
 
     def adopt(self, trace: Trace, *, cycle: int) -> None:
-        """Take in a trace recorded elsewhere."""
+        """Add a trace recorded elsewhere."""
         update: dict[str, Any] = {"cycle": cycle, "step_signal": self.step_signal, "run": self._run_name()}
-        self._publish(Trace(_of_cycle(trace.events, cycle), trace.info.model_copy(update=update)))
+        events = with_column(trace.events, "cycle", pa.repeat(cycle, len(trace.events)))
+        self._publish(Trace(events, trace.info.model_copy(update=update)))
 
     def hint(self, text: str) -> None:
-        """Say once what would make the result better."""
+        """Record and log a hint on how to get a better result, once."""
         if text not in self._hints:
             self._hints.append(text)
             logger.warning("%s", text)
 
     def close(self, steps: StepLog) -> None:
-        """Write what is known at the end."""
+        """Write the final manifest."""
         self._ended_ns = time.time_ns()
         self._write_manifest(steps)
 
     def run(self, steps: StepLog) -> Run:
-        """Return everything so far."""
+        """Return the run so far."""
         table = steps.to_table(self.job.rank)
-        files = [trace for trace in self.traces if trace.file is not None]
-        cycles = [CycleRecord(file=Path(str(trace.file)).name, info=trace.info) for trace in files]
         return Run(
             path=None if self._writer is None else self._writer.path,
             traces=tuple(self.traces),
-            manifests={self.job.rank: completed(self._manifest(steps), cycles, table)},
+            manifests={self.job.rank: completed(self._manifest(steps), cycle_records(self.traces), table)},
             steps=table,
         )
 
-    def _make_run(self) -> None:
+    def _create_run(self) -> None:
         self._started_ns = time.time_ns()
-        self.job = this_job()  # a trainer that starts the processes itself says it after the Profiler was made
-        # Arrow loads parts of itself (and pandas, if it is there) at first use: not inside a training step.
+        self.job = this_job()  # again: a trainer may start the processes after the Profiler was created
+        # Arrow loads some modules (and pandas, if installed) at first use, which must not happen in a training step
         assemble([])
         if self._settings.output_dir is not None:
             self._writer = RunWriter(self._settings.output_dir.absolute(), self.job.run_name(), self.job.rank)
             self._write_manifest(StepLog())
 
-    def _set_aside(self, cycle: EndedCycle, deferral: Deferral) -> bool:
+    def _defer(self, cycle: EndedCycle, deferral: Deferral) -> bool:
         with self._faults.guard("output", "set aside", cycle=cycle.window.cycle) as outcome:
             deferral.put(cycle)
         return not outcome.failed
 
-    def _take_up(self, number: int, folder: Path) -> None:
+    def _finish_deferred(self, number: int, folder: Path) -> None:
         with self._faults.guard("output", "read what was set aside", cycle=number):
             if is_pending(folder):
                 self._finish(load(folder), folder)
-            elif self._writer is not None:  # finished already, by somebody who could not see that it is held here
+            elif self._writer is not None:  # already finished, by a process that could not see our lock
                 self._publish(read_parquet(self._writer.cycle_file(number)))
 
     def _finish(self, cycle: EndedCycle, workdir: Path | None) -> None:
@@ -185,20 +183,19 @@ class Delivery:
             kept_in = self._writer.native_folder(cycle.window.cycle)
         finished = finish(cycle, self._backends.__getitem__, self._faults, kept_in=kept_in)
         written = finished.trace is None or self._publish(finished.trace)
-        if workdir is not None and (written or self._deferral is None):  # else whoever reads the run tries again
-            with self._faults.guard("output", "put away native files", cycle=cycle.window.cycle):
-                put_away(workdir, native=kept_in if finished.keep_native else None)
+        if workdir is not None and (written or self._deferral is None):  # otherwise a reader of the run retries
+            with self._faults.guard("output", "move or remove native files", cycle=cycle.window.cycle):
+                remove_cycle_folder(workdir, native=kept_in if finished.keep_native else None)
                 if finished.keep_native:
                     self._scratch.keep(workdir)
 
     def _publish(self, trace: Trace) -> bool:
-        """Write a trace and call the handlers; say whether it could be written, if that was asked for."""
+        """Write a trace if there is a run directory, and call the handlers; return False if writing failed."""
         cycle, failed = trace.info.cycle, False
-        place = len(self.traces)
         self.traces.append(trace)
         if self._writer is not None and trace.file is None:
             with self._faults.guard("output", "write", cycle=cycle) as outcome:
-                self.traces[place] = self._writer.write_trace(trace)
+                self.traces[-1] = self._writer.write_trace(trace)
             failed = outcome.failed
         for handler in self._handlers:
             with self._faults.guard("handler", f"call {_name_of(handler)}", cycle=cycle):
@@ -206,7 +203,7 @@ class Delivery:
         return not failed
 
     def _info(self, window: Window, *, complete: bool) -> TraceInfo:
-        """Return what is known of a trace before its events are."""
+        """Return the part of a trace's info that does not depend on its events."""
         return TraceInfo(
             run=self._run_name(),
             cycle=window.cycle,
@@ -254,11 +251,6 @@ class Delivery:
             step_signal=self.step_signal,
             hints=tuple(self._hints),
         )
-
-
-def _of_cycle(events: EventTable, cycle: int) -> EventTable:
-    place = events.schema.get_field_index("cycle")
-    return events.set_column(place, events.schema.field(place), pa.repeat(pa.scalar(cycle, pa.int32()), len(events)))
 
 
 def _name_of(handler: Callable[..., object]) -> str:

@@ -1,7 +1,7 @@
-"""From a cycle that has ended to its Trace: captures normalized, events assembled, what is known of them completed.
+"""Makes the Trace of an ended cycle: normalizes captures, assembles events and completes the trace info.
 
-Both ways of delivery come through here, in the process that recorded and in any other; so nothing here, nor in a
-normalizer, may ask the process it runs in.
+This runs in the recording process or in a later reader, so neither this code nor a normalizer may depend on the state
+of the process.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow.compute as pc
 
@@ -29,34 +28,34 @@ FindBackend = Callable[[str], Backend]
 
 @dataclass(frozen=True, kw_only=True)
 class EndedCycle:
-    """All that a trace is made of."""
+    """The data that a trace is made from."""
 
     window: Window
     info: TraceInfo
-    """What is known of the trace before its events are."""
+    """The part of the trace's info that does not depend on its events."""
     captures: tuple[NativeCapture, ...] = ()
     step: int | None = None
-    """The last step that began in it; failures name it."""
+    """The last step that began in the cycle, for failures."""
     keep_native: bool = False
     options: tuple[str, ...] = ()
-    """Options that were switched on."""
+    """Enabled options."""
     max_events: int = 0
-    """How many events the trace may hold; 0 for any number."""
+    """Limit of events in the trace; 0 for no limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """What came of a cycle."""
+    """The result of a cycle."""
 
     trace: Trace | None
-    """None if not even what could be read could be put together."""
+    """None if the events could not be assembled."""
     keep_native: bool
-    """Whether the native files are to be kept: as asked for, or since one of them could not be read."""
+    """Whether to keep the native files: as configured, or because one of them could not be read."""
 
 
 @dataclass(frozen=True)
-class _Recorded:
-    """What one backend gave in a cycle."""
+class _NormalizedCapture:
+    """The events of one backend in a cycle."""
 
     backend: Backend
     capture: NativeCapture
@@ -67,31 +66,31 @@ def finish(cycle: EndedCycle, find_backend: FindBackend, faults: FaultLog, *, ke
     """Make the trace of a cycle.
 
     Args:
-        cycle: What was recorded.
-        find_backend: Gives the backend of a name.
-        faults: Where a capture that cannot be read is reported; the trace is made of the others.
-        kept_in: Where the native files of such a capture will be found, below the name of its backend.
+        cycle: The recorded data.
+        find_backend: Returns a backend by name.
+        faults: Log for unreadable captures; the trace is made from the others.
+        kept_in: Future location of the native files of such a capture, in a folder named after its backend.
     """
-    recorded, keep = [], cycle.keep_native
+    normalized, keep = [], cycle.keep_native
     for capture in cycle.captures:
         name = capture.backend
         with faults.guard(name, "normalize", cycle=cycle.window.cycle, step=cycle.step) as outcome:
             backend = find_backend(name)
-            recorded.append(_Recorded(backend, capture, backend.normalizer().normalize(capture)))
+            normalized.append(_NormalizedCapture(backend, capture, backend.normalizer().normalize(capture)))
         if outcome.failed and kept_in is not None:
             keep = True
             faults.add_to_last(kept=kept_in / name)
     trace: Trace | None = None
     with faults.guard("profiler", "assemble", cycle=cycle.window.cycle) as outcome:
-        trace = _trace_of(cycle, recorded)
+        trace = _trace_of(cycle, normalized)
     if outcome.failed and kept_in is not None:
         keep = True
         faults.add_to_last(kept=kept_in)
     return Finished(trace=trace, keep_native=keep)
 
 
-def _trace_of(cycle: EndedCycle, recorded: Sequence[_Recorded]) -> Trace:
-    events = [result.events for result in recorded]
+def _trace_of(cycle: EndedCycle, normalized: Sequence[_NormalizedCapture]) -> Trace:
+    events = [result.events for result in normalized]
     limited = limit_events(cycle.window.without_empty_step(events), events, most=cycle.max_events)
     native, window, info = limited.native, limited.window, cycle.info
     if limited.hint is not None:
@@ -106,20 +105,16 @@ def _trace_of(cycle: EndedCycle, recorded: Sequence[_Recorded]) -> Trace:
         rank=info.rank,
         host=info.host,
     )
-    unsupported = {one.value for result in recorded for one in frozenset(Capability) - result.backend.capabilities}
+    unsupported = {c.value for result in normalized for c in frozenset(Capability) - result.backend.capabilities}
     missing = without_effect(assembled, set(cycle.options) - unsupported, waited=window.waited)
-    info = info.model_copy(update={"hints": (*info.hints, *missing)})
-    return Trace(assembled, info.model_copy(update=_from_events(assembled, window, recorded)))
-
-
-def _from_events(events: EventTable, window: Window, recorded: Sequence[_Recorded]) -> dict[str, Any]:
-    """Return what only the events tell."""
-    steps = pc.min_max(events.column("step"))
-    versions = {result.backend.name: result.capture.framework_version or "" for result in recorded}
-    return {
+    steps = pc.min_max(assembled.column("step"))
+    versions = {result.backend.name: result.capture.framework_version or "" for result in normalized}
+    update = {
+        "hints": (*info.hints, *missing),
         "frameworks": {**window.traced, **versions},
         "first_step": steps["min"].as_py(),
         "last_step": steps["max"].as_py(),
-        "event_count": len(events),
-        "native": {result.backend.name: native_metadata(result.events) for result in recorded},
+        "event_count": len(assembled),
+        "native": {result.backend.name: native_metadata(result.events) for result in normalized},
     }
+    return Trace(assembled, info.model_copy(update=update))

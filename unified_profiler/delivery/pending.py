@@ -1,12 +1,12 @@
-"""Cycles that have ended and are no traces yet: their native files, and beside them all else that a trace is made of.
+"""Stores and loads ended cycles that are not traces yet: their native files and the other data of a trace.
 
 | in the folder `pending` of a rank | |
 |---|---|
-| `owner.lock` | held by the process that records |
-| `reader.lock` | held by whoever finishes what a process that ended has left |
+| `owner.lock` | held by the recording process |
+| `reader.lock` | held by the reader that finishes the cycles of an ended process |
 | `cycle-00000/<backend>/` | the native files, where the recorder wrote them |
-| `cycle-00000/calls.arrow`, `counters.arrow` | API calls, readings of the hardware |
-| `cycle-00000/cycle.json` | all the rest. It is written last: a cycle without it does not count |
+| `cycle-00000/calls.arrow`, `counters.arrow` | API calls, hardware samples |
+| `cycle-00000/cycle.json` | everything else. It is written last: a cycle without it is incomplete |
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from unified_profiler.delivery.finishing import EndedCycle
 from unified_profiler.model.arrow_files import read_stream, write_stream
 from unified_profiler.model.file_locks import FileLock
 from unified_profiler.model.foreign import inside, read_bytes, reading
-from unified_profiler.model.part_files import written_whole
+from unified_profiler.model.part_files import atomic_write
 from unified_profiler.model.records import TraceInfo
+from unified_profiler.model.run import cycle_name
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable
 from unified_profiler.model.storage import parse_record
 from unified_profiler.recording.window import Window
@@ -35,9 +36,11 @@ from unified_profiler.spi import NativeCapture
 
 RECORD = "cycle.json"
 LONG_BYTES = 1 << 26
-"""Native files that take about a second to be turned into traces."""
+"""Size of native files that take about a second to convert to traces."""
 _TABLES = ("calls", "counters")
-_EXPECTED = "the record of a cycle beside its native files"
+_UNCHANGED = ("step", "keep_native", "options", "max_events")
+"""Fields of a cycle that are stored as they are."""
+_EXPECTED = "the record of a cycle next to its native files"
 
 logger = logging.getLogger("unified_profiler")
 
@@ -46,9 +49,9 @@ class PendingCycles:
     """The pending cycles of one rank.
 
     Attributes:
-        folder: Where they are.
-        owner: The lock of the process that records.
-        reader: The lock of whoever finishes them after that.
+        folder: Their location.
+        owner: The lock of the recording process.
+        reader: The lock of a reader that finishes them after that process has ended.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -57,16 +60,16 @@ class PendingCycles:
         self.reader = FileLock(folder / "reader.lock")
 
     def own(self) -> None:
-        """Make the folder and hold it, as the process that records.
+        """Create the folder and take its lock, as the recording process.
 
-        Where a file system has no locks, others take complete cycles for left behind. They may finish them, and do no
-        harm by it.
+        On a file system without locks, readers consider complete cycles abandoned. They may finish them, which is
+        harmless.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.reader.make()
+        self.reader.create()
         if not self.owner.held:
             with suppress(OSError):
-                self.owner.take(make=True)
+                self.owner.take(create=True)
 
     def folder_of(self, cycle: int) -> Path:
         """Return the folder of a cycle."""
@@ -76,42 +79,35 @@ class PendingCycles:
         """Return the folders of complete cycles, in order."""
         return sorted(record.parent for record in self.folder.glob(f"cycle-*/{RECORD}"))
 
-    def cut_off(self) -> list[Path]:
+    def incomplete(self) -> list[Path]:
         """Return the folders of cycles in which the process ended, in order."""
         return sorted(path for path in self.folder.glob("cycle-*") if not is_pending(path))
 
-    def announce(self) -> None:
-        """Say that finishing them takes a while, if it does."""
+    def warn_if_large(self) -> None:
+        """Log a warning if finishing the cycles will take a while."""
         waiting = self.waiting()
         size = sum(file.stat().st_size for folder in waiting for file in folder.rglob("*") if file.is_file())
         if size >= LONG_BYTES:
-            logger.warning(
-                "Making traces of what was recorded takes a while: %d cycles, %.0f MB.", len(waiting), size / 1e6
-            )
+            logger.warning("Making traces of %d recorded cycles (%.0f MB) takes a while.", len(waiting), size / 1e6)
 
-    def remove_all(self) -> None:
-        """Remove what is left of the folder when nothing is pending."""
+    def remove_folder(self) -> None:
+        """Remove the folder if no cycle is left in it."""
         if not any(self.folder.glob("cycle-*")):
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def cycle_name(cycle: int) -> str:
-    """Return the name of the folder of a cycle."""
-    return f"cycle-{cycle:05d}"
-
-
 def is_pending(folder: Path) -> bool:
-    """Say whether a folder holds a complete cycle that is no trace yet."""
+    """Return whether a folder contains a complete cycle that is not a trace yet."""
     return (folder / RECORD).exists()
 
 
-def put_away(folder: Path, *, native: Path | None) -> None:
-    """Take the folder of a cycle away, once there is a trace of it.
+def remove_cycle_folder(folder: Path, *, native: Path | None) -> None:
+    """Remove the folder of a cycle whose trace exists.
 
     Args:
         folder: The folder.
-        native: Where its native files go; None to remove them. They go first, in one move: at no moment is a cycle
-            pending whose files are gone.
+        native: New location of its native files; None to remove them. They move first and in one operation, so that no
+            cycle is ever pending without its files.
     """
     if native is None:
         (folder / RECORD).unlink(missing_ok=True)
@@ -124,13 +120,13 @@ def put_away(folder: Path, *, native: Path | None) -> None:
 
 
 class _Head(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a record that tells which version wrote it."""
+    """The part of a record that contains the version of its writer."""
 
     info: msgspec.Raw
 
 
 class _Stored(_Head, frozen=True, kw_only=True):
-    """A cycle as it is written; paths are relative to its folder."""
+    """The file format of a cycle; paths are relative to its folder."""
 
     window: Window
     captures: tuple[NativeCapture, ...]
@@ -141,33 +137,32 @@ class _Stored(_Head, frozen=True, kw_only=True):
 
 
 def store(cycle: EndedCycle, folder: Path) -> None:
-    """Write a cycle down beside its native files, whole or not at all.
+    """Write a cycle atomically next to its native files.
 
     Raises:
-        TypeError: The details of a capture are no plain data.
-        ValueError: A native file is not in the folder, or a text is no Unicode.
+        TypeError: The details of a capture are not plain data.
+        ValueError: A native file is not in the folder, or a text is not valid Unicode.
         OSError: It cannot be written.
     """
     stored = _Stored(
         info=msgspec.Raw(cycle.info.model_dump_json().encode()),
         window=replace(cycle.window, calls=None, counters=None),
         captures=tuple(_with_files(c, [file.relative_to(folder) for file in c.files]) for c in cycle.captures),
-        step=cycle.step,
-        keep_native=cycle.keep_native,
-        options=cycle.options,
-        max_events=cycle.max_events,
+        **{name: getattr(cycle, name) for name in _UNCHANGED},
     )
     _check_plain([capture.details for capture in cycle.captures])
     text = msgspec.json.encode(stored, enc_hook=PurePath.as_posix)
     folder.mkdir(parents=True, exist_ok=True)
     for name in _TABLES:
-        _write_table(getattr(cycle.window, name), folder / _table_file(name))
-    with written_whole(folder / RECORD) as part:
+        table: EventTable | None = getattr(cycle.window, name)
+        if table is not None:
+            write_stream(table, folder / _table_file(name))
+    with atomic_write(folder / RECORD) as part:
         part.write_bytes(text)
 
 
 def load(folder: Path) -> EndedCycle:
-    """Read what `store` wrote, in whichever process and place.
+    """Read a cycle that `store` wrote, possibly in another process or location.
 
     Raises:
         TraceFormatError: It is damaged.
@@ -188,10 +183,7 @@ def load(folder: Path) -> EndedCycle:
         window=replace(stored.window, calls=tables["calls"], counters=tables["counters"]),
         info=info,
         captures=captures,
-        step=stored.step,
-        keep_native=stored.keep_native,
-        options=stored.options,
-        max_events=stored.max_events,
+        **{name: getattr(stored, name) for name in _UNCHANGED},
     )
 
 
@@ -200,7 +192,7 @@ def _with_files(capture: NativeCapture, files: Iterable[Path]) -> NativeCapture:
 
 
 def _check_plain(value: Any) -> None:
-    """Refuse what JSON would change without a word: keys that are no texts, objects, numbers that are none."""
+    """Reject values that JSON would change silently: keys that are not text, objects, NaN and infinity."""
     match value:
         case None | str() | int():
             return
@@ -213,17 +205,12 @@ def _check_plain(value: Any) -> None:
         case Mapping() if all(isinstance(key, str) for key in value):
             _check_plain(list(value.values()))
             return
-    msg = f"Details of a capture must be plain data, so that they can be written down; found {value!r:.200}."
+    msg = f"Details of a capture must be plain data, so that they can be stored; found {value!r:.200}."
     raise TypeError(msg)
 
 
 def _table_file(name: str) -> str:
     return f"{name}.arrow"
-
-
-def _write_table(table: EventTable | None, path: Path) -> None:
-    if table is not None:
-        write_stream(table, path)
 
 
 def _read_table(path: Path) -> EventTable | None:

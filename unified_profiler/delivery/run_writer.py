@@ -1,4 +1,4 @@
-"""Writing a run directory: one writer per rank, which never overwrites and never leaves half a file."""
+"""Writes a run directory: one writer per rank, which never overwrites traces and never leaves partial files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unified_profiler.errors import OutputDirectoryError
 from unified_profiler.model.clocks import CLOCKS, Clocks
 from unified_profiler.model.part_files import remove_abandoned
 from unified_profiler.model.records import CycleRecord, Manifest, TraceInfo
-from unified_profiler.model.run import CYCLES, MANIFEST, NATIVE, PENDING, STEPS, Run
+from unified_profiler.model.run import CYCLES, MANIFEST, NATIVE, PENDING, STEPS, Run, cycle_name
 from unified_profiler.model.steps import StepFile
 from unified_profiler.model.storage import read_parquet, write_parquet, write_text
 from unified_profiler.model.text import storable
@@ -25,8 +25,8 @@ class RankWriter:
     """The files of one rank.
 
     Attributes:
-        folder: Where they are.
-        pending: Where cycles wait that are no traces yet.
+        folder: Their location.
+        pending: The folder of cycles that are not traces yet.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -34,30 +34,30 @@ class RankWriter:
         self.pending = folder / PENDING
 
     def native_folder(self, cycle: int) -> Path:
-        """Return where the native files of a cycle go if they are kept."""
-        return self.folder / NATIVE / f"cycle-{cycle:05d}"
+        """Return the location of the native files of a cycle, if they are kept."""
+        return self.folder / NATIVE / cycle_name(cycle)
 
     def cycle_file(self, cycle: int) -> Path:
         """Return the file of a cycle."""
-        return self.folder / f"cycle-{cycle:05d}.parquet"
+        return self.folder / f"{cycle_name(cycle)}.parquet"
 
     def write_trace(self, trace: Trace) -> Trace:
-        """Write a trace and return one that reads its events back from the file when asked.
+        """Write a trace and return one that reads its events from the file at first use.
 
         Raises:
-            FileExistsError: There is a trace of that cycle already, which is never replaced.
+            FileExistsError: The cycle already has a trace, which is never replaced.
         """
         file = self.cycle_file(trace.info.cycle)
         write_parquet(trace, file, replace=False)
         return read_parquet(file)
 
     def list_cycles(self) -> None:
-        """Replace the list of finished cycles: the process that appended to it may have been killed."""
+        """Rewrite the list of finished cycles, because the process that appended to it may have been killed."""
         infos = [read_parquet(file).info for file in sorted(self.folder.glob("cycle-*.parquet"))]
         write_text(self.folder / CYCLES, "".join(map(self._line, infos)))
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """Write or replace the manifest, without what is in the files that grow with the run."""
+        """Write or replace the manifest, without the data in the files that grow with the run."""
         text = manifest.model_dump_json(indent=2, exclude={"cycles", "overhead"})
         write_text(self.folder / MANIFEST, text + "\n")
 
@@ -66,7 +66,7 @@ class RankWriter:
 
 
 def save_clocks(run: Run, clocks: Clocks | None) -> None:
-    """Write newly estimated clocks into the run directory, if there is one and it can be written."""
+    """Write newly estimated clocks to the run directory, if it exists and is writable."""
     if run.path is None or clocks is None or clocks.method == "host":
         return
     try:
@@ -76,21 +76,21 @@ def save_clocks(run: Run, clocks: Clocks | None) -> None:
 
 
 class RunWriter(RankWriter):
-    """The files of this rank in a run of its own.
+    """The files of this rank in a new run.
 
-    All ranks of a job ask for the same name and so meet in one directory. A name that this rank has used before gets
-    a number, in which the ranks agree as long as each of them starts its profilers in the same order.
+    All ranks of a job use the same name and so share one directory. A name that this rank has used before gets a
+    number, on which the ranks agree if each of them starts its profilers in the same order.
     """
 
     def __init__(self, output_dir: Path, name: str, rank: int) -> None:
-        self.run, self.path = _claim(output_dir, name, f"rank-{rank:05d}")
+        self.run, self.path = _create_rank_folder(output_dir, name, f"rank-{rank:05d}")
         super().__init__(self.path / f"rank-{rank:05d}")
         self.steps = StepFile(self.folder / STEPS)
         if not rank:
-            remove_abandoned(_folders_of_runs(output_dir))
+            remove_abandoned(_written_folders(output_dir))
 
     def clear(self) -> None:
-        """Remove the cycles and steps written so far: they turned out to be no steps of the program."""
+        """Remove the cycles and steps written so far, which turned out not to be steps of the program."""
         for file in (*self.folder.glob("cycle-*.parquet"), self.folder / CYCLES, self.folder / STEPS):
             file.unlink(missing_ok=True)
         shutil.rmtree(self.folder / NATIVE, ignore_errors=True)
@@ -99,7 +99,7 @@ class RunWriter(RankWriter):
     def write_trace(self, trace: Trace) -> Trace:
         """Write a trace and append it to the list of finished cycles.
 
-        Only the process that made the folder appends: in the folder of another one the list may be a link or a pipe.
+        Only the process that created the folder appends: in another one's folder the list may be a link or a pipe.
         """
         written = super().write_trace(trace)
         with (self.folder / CYCLES).open("a", encoding="utf-8") as cycles:
@@ -108,14 +108,13 @@ class RunWriter(RankWriter):
 
 
 def check_output_dir(path: Path, *, option: str = "output_dir") -> None:
-    """Find out early whether files can be written to a directory that an option names.
+    """Check early that a directory given by an option can be written to.
 
     Raises:
-        OutputDirectoryError: It is a file, or neither it nor its nearest parent can be written to, or no path can be
-            like that.
+        OutputDirectoryError: It is a file, it and its nearest existing parent are not writable, or the path is invalid.
     """
     try:
-        nearest = _nearest(path.absolute())
+        nearest = _nearest_existing(path.absolute())
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         msg = f"`{option}` {storable(str(path))!r} cannot be used: {reason}. Choose a directory of your own."
@@ -128,13 +127,8 @@ def check_output_dir(path: Path, *, option: str = "output_dir") -> None:
         raise OutputDirectoryError(msg)
 
 
-def _nearest(path: Path) -> Path:
-    """Return what there is of a path: itself, or the nearest of its parents.
-
-    Raises:
-        OSError: A part of it may not be entered, is too long, or is a link that leads nowhere.
-        ValueError: No path can have such a name.
-    """
+def _nearest_existing(path: Path) -> Path:
+    """Return the path or its nearest existing parent; raise if a part is not accessible, invalid or a broken link."""
     for folder in (path, *path.parents):
         try:
             folder.stat()
@@ -143,10 +137,11 @@ def _nearest(path: Path) -> Path:
                 raise
         else:
             return folder
-    return path  # not even the root is there: what is done with it will say so
+    return path  # not even the root exists: using the path will fail
 
 
-def _claim(output_dir: Path, name: str, rank_folder: str) -> tuple[str, Path]:
+def _create_rank_folder(output_dir: Path, name: str, rank_folder: str) -> tuple[str, Path]:
+    """Create the folder of a rank in the first run of the name that lacks it; return name and path of that run."""
     for number in itertools.count(1):
         run = name if number == 1 else f"{name}.{number}"
         try:
@@ -155,14 +150,14 @@ def _claim(output_dir: Path, name: str, rank_folder: str) -> tuple[str, Path]:
         except FileExistsError:
             continue
         except OSError as error:
-            msg = f"The run directory {output_dir / run} cannot be made: {error}. Choose another `output_dir`."
+            msg = f"The run directory {output_dir / run} cannot be created: {error}. Choose another `output_dir`."
             raise OutputDirectoryError(msg) from error
         return run, output_dir / run
     raise AssertionError  # the loop only ends by returning or raising
 
 
-def _folders_of_runs(output_dir: Path) -> set[Path]:
-    """Return the folders that processes write files to in all runs; a link that leads elsewhere is not followed."""
+def _written_folders(output_dir: Path) -> set[Path]:
+    """Return the folders of all runs that processes write files to, without links out of the directory."""
     ranks = list(output_dir.glob("*/rank-*"))
     cycles = output_dir.glob(f"*/rank-*/{PENDING}/cycle-*")
     root = output_dir.resolve()

@@ -1,4 +1,4 @@
-"""SQL over events: what executes it and what comes out. Knows tables, not what they mean."""
+"""Engines that execute SQL over event tables, and the result table. Independent of the meaning of columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every engine does alike: it takes text for a query, works on single traces, and gives plain types."""
+"""Shared behavior of all engines: query checks, time limits, functions over traces, and plain result types."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate
 
 import pyarrow as pa
@@ -18,21 +18,21 @@ from unified_profiler.errors import ConfigurationError, QueryError
 from unified_profiler.model.schema import EVENT_SCHEMA
 from unified_profiler.model.trace import Trace
 
-_MOST_AT_ONCE = 4
-"""Traces that are worked on at the same time: more need more memory and gain nothing."""
+_MAX_WORKERS = 4
+"""Traces processed in parallel: more need more memory and are no faster."""
 
 _LONGEST_QUERY = 100_000
 _DEEPEST_NESTING = 200
-"""Parentheses within parentheses. DuckDB's parser is recursive, and subqueries nested 100 000 deep end the process."""
+"""Nested parentheses. DuckDB's parser is recursive, and subqueries nested 100 000 deep crash the process."""
 
 _INTERRUPT_EVERY_SECONDS = 0.1
 
 
-def checked(sql: object) -> str:
+def checked_query(sql: object) -> str:
     """Return the text of a query.
 
     Raises:
-        QueryError: It is no text, is not valid Unicode, or is too long or too deeply nested to be parsed safely.
+        QueryError: It is not text, not valid Unicode, or too long or too deeply nested to be parsed safely.
     """
     if not isinstance(sql, str):
         msg = f"A query must be text; found {type(sql).__name__}."
@@ -54,7 +54,7 @@ def checked(sql: object) -> str:
 
 
 def too_deeply_nested() -> QueryError:
-    """Return the error of a query that contains too many levels of parentheses, subqueries or expressions."""
+    """Return the error for a query with too many levels of parentheses, subqueries or expressions."""
     return QueryError(
         f"The query is nested too deeply; expected at most {_DEEPEST_NESTING} levels of parentheses and fewer of "
         "subqueries. Name inner queries with WITH, one after the other."
@@ -62,7 +62,7 @@ def too_deeply_nested() -> QueryError:
 
 
 def checked_timeout(seconds: object) -> float | None:
-    """Return a time limit in seconds; None stands for no limit.
+    """Return a time limit in seconds, or None for no limit.
 
     Raises:
         ConfigurationError: It is not a positive number.
@@ -81,8 +81,8 @@ def time_limit(seconds: float | None, interrupt: Callable[[], object]) -> Iterat
 
     Args:
         seconds: The limit; None for none.
-        interrupt: Makes the block raise. It is called from another thread, until the block has ended, since an engine
-            ignores an interrupt that arrives between two of its operations.
+        interrupt: Makes the block raise. It is called from another thread, repeatedly until the block has ended,
+            because an engine ignores an interrupt that arrives between two of its operations.
 
     Raises:
         QueryError: The block was interrupted.
@@ -116,51 +116,44 @@ def time_limit(seconds: float | None, interrupt: Callable[[], object]) -> Iterat
         watcher.join()
 
 
-def no_single_select(found: str) -> QueryError:
-    """Return the error of a text that is another statement, several or none."""
+def not_single_select(statements: str) -> QueryError:
+    """Return the error for another statement, several statements or none."""
     return QueryError(
-        f"A query must be a single SELECT (or WITH ... SELECT) statement; found {found}. Queries only read."
+        f"A query must be a single SELECT (or WITH ... SELECT) statement; found {statements}. Queries only read."
     )
 
 
-def columns_named(tables: Mapping[str, EngineTable]) -> str:
-    """Say which columns there are to choose from."""
+def describe_columns(tables: Mapping[str, EngineTable]) -> str:
+    """Return a line with the columns of each table."""
     return "\n".join(f"The columns of {name} are: {', '.join(_names(table))}." for name, table in tables.items())
 
 
-def _names(table: EngineTable) -> Sequence[str]:
+def _names(table: EngineTable) -> list[str]:
     if isinstance(table, Events):
         return list(EVENT_SCHEMA.names)
     return list(table.column_names if isinstance(table, pa.Table) else table.columns)
 
 
-def each_here(
-    traces: Sequence[Trace],
-    function: Callable[[pa.Table], pa.Table],
-    *,
-    columns: Sequence[str],
-    schema: pa.Schema,
+def map_in_process(
+    traces: Sequence[Trace], function: Callable[[pa.Table], pa.Table], *, columns: Sequence[str], schema: pa.Schema
 ) -> pa.Table:
-    """Apply a function to each trace in this process, a few at the same time, and keep the traces' order."""
-    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, _MOST_AT_ONCE)) as pool:
-        found = list(pool.map(lambda trace: function(trace.columns(columns)).cast(schema), traces))
-    return pa.concat_tables(found) if found else schema.empty_table()
+    """Apply a function to each trace in this process, a few in parallel, and concatenate the results in order."""
+    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, _MAX_WORKERS)) as pool:
+        tables = list(pool.map(lambda trace: function(trace.columns(columns)).cast(schema), traces))
+    return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
 def plain_types(table: pa.Table) -> pa.Table:
-    """Return an answer as all engines give it: whole numbers as 64-bit integers where they fit, any column nullable.
+    """Return a result with the same types from all engines: 64-bit integers where they fit, and nullable columns.
 
-    DuckDB sums integers to 128 bits, which Arrow calls decimals; Spark knows which columns have no nulls.
+    DuckDB sums integers to 128 bits, which are decimals in Arrow; Spark marks columns without nulls as not nullable.
     """
     columns = [_plain(column) for column in table.columns]
-    fields = [pa.field(name, column.type) for name, column in zip(table.column_names, columns, strict=True)]
-    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+    return pa.Table.from_arrays(columns, names=table.column_names)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if not pa.types.is_decimal(column.type) or column.type.scale != 0:
-        return column
-    try:
-        return column.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return column
+    if pa.types.is_decimal(column.type) and column.type.scale == 0:
+        with suppress(pa.ArrowInvalid):
+            return column.cast(pa.int64())
+    return column

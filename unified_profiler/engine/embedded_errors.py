@@ -1,4 +1,4 @@
-"""Errors of DuckDB and of fetching its results, as QueryError with what to do next."""
+"""Converts errors of DuckDB, and of fetching its results, to QueryError with advice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from unified_profiler.engine.contract import columns_named, too_deeply_nested
+from unified_profiler.engine.contract import describe_columns, too_deeply_nested
 from unified_profiler.engine.protocol import EngineTable
 from unified_profiler.errors import QueryError
 from unified_profiler.presentation.units import format_bytes
@@ -23,10 +23,7 @@ _MORE_MEMORY = (
 
 @contextmanager
 def query_errors(tables: Mapping[str, EngineTable]) -> Iterator[None]:
-    """Turn every error of a query into a QueryError.
-
-    While rows are fetched, Arrow raises DuckDB's errors as its own.
-    """
+    """Convert every error of a query to a QueryError; while rows are fetched, Arrow wraps DuckDB's errors."""
     import duckdb
 
     try:
@@ -45,7 +42,7 @@ def query_errors(tables: Mapping[str, EngineTable]) -> Iterator[None]:
 
 
 def result_too_large(memory: int) -> QueryError:
-    """Return the error of a query whose result occupies more memory than allowed."""
+    """Return the error for a query whose result exceeds the memory limit."""
     return QueryError(
         f"The result of the query exceeds {format_bytes(memory)}, its memory limit. Select fewer rows or columns, "
         f"aggregate, or add LIMIT. {_MORE_MEMORY}"
@@ -60,7 +57,7 @@ def _out_of_memory() -> QueryError:
 
 
 def _explain(error: duckdb.Error, tables: Mapping[str, EngineTable]) -> str:
-    """Give DuckDB's message, and the names there are to choose from."""
+    """Return DuckDB's message, with the available names."""
     import duckdb
 
     text = str(error).strip()
@@ -69,5 +66,5 @@ def _explain(error: duckdb.Error, tables: Mapping[str, EngineTable]) -> str:
     if isinstance(error, duckdb.CatalogException):
         return f"{text}\nThe tables are: {', '.join(tables)}."
     if isinstance(error, duckdb.BinderException):
-        return f"{text}\n{columns_named(tables)}"
+        return f"{text}\n{describe_columns(tables)}"
     return text

@@ -1,4 +1,4 @@
-"""What an engine must be: the three things that analyses and readers ask of it."""
+"""The interface of engines: the three operations that analyses and readers use."""
 
 from __future__ import annotations
 
@@ -10,35 +10,31 @@ import pyarrow as pa
 from unified_profiler.model.trace import Trace
 
 EngineTable: TypeAlias = Any
-"""A table that `run` takes: an Arrow table, the `Events` of traces, or what `each_trace` of the same engine gave."""
+"""A table for `run`: an Arrow table, the `Events` of traces, or a result of `each_trace` of the same engine."""
+TraceFunction: TypeAlias = Callable[[pa.Table], pa.Table]
 
 
 class Engine(Protocol):
     """Executes one SELECT over named tables. SQL is written in the common subset of DuckDB and Spark."""
 
     def each_trace(
-        self,
-        traces: Sequence[Trace],
-        function: Callable[[pa.Table], pa.Table],
-        *,
-        columns: Sequence[str],
-        schema: pa.Schema,
+        self, traces: Sequence[Trace], function: TraceFunction, *, columns: Sequence[str], schema: pa.Schema
     ) -> EngineTable:
-        """Apply a function to each trace by itself and return all of its rows as one table, which `run` takes.
+        """Apply a function to each trace and return all resulting rows as one table for `run`.
 
-        What concerns single events and their places in the tree of calls is worked out this way, beside the data.
+        This computes per-event results that depend on the tree of calls, close to the data.
 
         Args:
             traces: The traces.
-            function: Takes the named columns of a trace's events. It may run in another process or machine, and may
-                not be called for a trace without events.
-            columns: What it needs; nothing else is read.
-            schema: The columns that it gives.
+            function: Takes the named columns of a trace's events. It may run in another process or on another machine,
+                and may be skipped for a trace without events.
+            columns: The columns that it needs; no others are read.
+            schema: The columns that it returns.
         """
         ...
 
     def run(self, sql: str, *, tables: Mapping[str, EngineTable], timeout: float | None = None) -> pa.Table:
-        """Return the rows that the query selects from the tables; nothing else can be reached from it.
+        """Return the rows that the query selects from the tables; it can access nothing else.
 
         Args:
             sql: The query.
@@ -46,16 +42,15 @@ class Engine(Protocol):
             timeout: The query is stopped after this many seconds; None for no limit.
 
         Raises:
-            QueryError: The query is wrong, is no SELECT, reaches for something else than the tables, or exceeds a
-                limit.
+            QueryError: The query is invalid, is not a SELECT, accesses anything but the tables, or exceeds a limit.
             EngineError: The engine failed.
         """
         ...
 
     def files(self, pattern: str) -> dict[str, bytes]:
-        """Return the content of the small files that a url with * in it stands for, by their urls or paths.
+        """Return the content of the small files that match a URL with wildcards, by URL or path.
 
         Raises:
-            EngineError: The engine cannot read there.
+            EngineError: The engine cannot read from there.
         """
         ...

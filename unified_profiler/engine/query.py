@@ -1,4 +1,4 @@
-"""The user's own SQL over a trace or a run."""
+"""Runs a user's SQL query over a trace or a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unified_profiler.engine.source import Source, tables_of
 from unified_profiler.keywords import checked_keywords
 
 DEFAULT_TIMEOUT = 60.0
-"""Seconds after which a query is stopped if nothing else is asked for."""
+"""Seconds after which a query is stopped by default."""
 
 
 @checked_keywords
@@ -24,11 +24,11 @@ def query(source: Source, sql: str, *, engine: Engine | None = None, timeout: fl
     Args:
         source: A Trace or a Run.
         sql: One SELECT statement in the dialect of the engine.
-        engine: What executes it; the embedded DuckDB if not given.
+        engine: The engine that executes it; the embedded DuckDB by default.
         timeout: The query is stopped after this many seconds; None for no limit.
 
     Raises:
-        QueryError: The query is wrong, is no SELECT, reaches for something else than the tables, takes longer than
+        QueryError: The query is invalid, is not a SELECT, accesses anything but the tables, takes longer than
             `timeout` or needs more memory than the engine allows.
         ConfigurationError: `timeout` is not a positive number.
         EngineError: The engine failed.

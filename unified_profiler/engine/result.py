@@ -1,4 +1,4 @@
-"""Result: the frozen table that queries and analyses give back."""
+"""Result: the immutable table that queries and analyses return."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Result:
     """Rows for programs, and a readable table for people.
 
     Attributes:
-        table: The rows as a `pyarrow.Table`, which `to_arrow()` gives.
-        headings: The columns that the printed table shows and what it calls them; None shows all.
+        table: The rows as a `pyarrow.Table`.
+        headings: The columns of the printed table and their headings; None shows all columns.
         footer: Lines below the printed table.
-        sorted_by: The column that the rows are sorted by, if the analysis sorts them.
+        sorted_by: The column that the analysis sorts the rows by, if any.
     """
 
     table: pa.Table
@@ -38,7 +38,7 @@ class Result:
 
     @cached_property
     def rows(self) -> tuple[Any, ...]:
-        """The rows as named tuples. A column whose name is no Python name is called by its position: `_2`."""
+        """The rows as named tuples. A column whose name is not a Python identifier is named by position: `_2`."""
         row = namedtuple("Row", self.columns, rename=True)  # type: ignore[misc]  # noqa: PYI024  names known only now
         values = [_values(column) for column in self.table.columns]
         return tuple(map(row, *values)) if values else ()
@@ -54,7 +54,7 @@ class Result:
             UsageError: pandas is not installed.
         """
         try:
-            import pandas as pd  # noqa: F401  only to tell its absence apart from other errors
+            import pandas as pd  # noqa: F401  to distinguish its absence from other errors
         except ImportError as error:
             msg = "to_pandas() needs pandas, which is not installed. Install it with: pip install pandas"
             raise UsageError(msg) from error
@@ -69,7 +69,7 @@ class Result:
         return iter(self.rows)
 
     def __repr__(self) -> str:
-        """Return a line for people."""
+        """Return a one-line summary."""
         return f"<Result {len(self)} rows: {', '.join(self.columns)}>"
 
     def __str__(self) -> str:
@@ -77,12 +77,12 @@ class Result:
         return as_text(self.table, headings=self.headings, footer=self.footer)
 
     def _repr_html_(self) -> str:
-        """Return the table as notebooks show it."""
+        """Return the table for notebooks."""
         return as_html(self.table, headings=self.headings, footer=self.footer)
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return Python values; maps as dictionaries, unless their keys are lists or structs."""
+    """Return Python values, with maps as dictionaries unless their keys are lists or structs."""
     values = python_values(column)
     if pa.types.is_map(column.type) and not pa.types.is_nested(column.type.key_type):
         return [None if value is None else dict(value) for value in values]

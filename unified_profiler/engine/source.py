@@ -1,4 +1,4 @@
-"""From a Trace or a Run to the tables that queries see."""
+"""Provides the tables of a Trace or a Run to queries."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from unified_profiler.model.schema import empty_table
 from unified_profiler.model.trace import Trace
 
 Source: TypeAlias = Trace | Run
-"""What analyses and queries take."""
+"""Input of analyses and queries."""
 
 
 @dataclass(frozen=True)
-class Files:
-    """Files of traces whose times are corrected in the same way."""
+class TraceFiles:
+    """Files of traces whose times need the same correction."""
 
-    places: Sequence[Path | str]
+    paths: Sequence[Path | str]
     start_ns: str
-    """What stands for the column `start_ns` of these files, in SQL."""
+    """SQL expression for the corrected column `start_ns`."""
 
 
-def files_of(traces: Sequence[Trace]) -> list[Files]:
-    """Return the files of traces, those of one clock together."""
-    found: dict[str, list[Path | str]] = {}
+def files_of(traces: Sequence[Trace]) -> list[TraceFiles]:
+    """Return the files of traces, grouped by clock correction."""
+    paths: dict[str, list[Path | str]] = {}
     for trace in traces:
         if trace.file is not None:
-            found.setdefault(_start_ns(trace.clock), []).append(trace.file)
-    return [Files(places, start) for start, places in found.items()]
+            paths.setdefault(_start_ns(trace.clock), []).append(trace.file)
+    return [TraceFiles(files, start_ns) for start_ns, files in paths.items()]
 
 
 def _start_ns(clock: RankClock | None) -> str:
@@ -45,7 +45,7 @@ def _start_ns(clock: RankClock | None) -> str:
 
 @dataclass(frozen=True)
 class Events:
-    """All events of some traces, which an engine reads from where they are: from memory, or from their files."""
+    """All events of some traces, which an engine reads from memory or from their files."""
 
     traces: Sequence[Trace]
 
@@ -53,12 +53,12 @@ class Events:
         """Return the number of events."""
         return sum(map(len, self.traces))
 
-    def files(self) -> list[Files]:
+    def files(self) -> list[TraceFiles]:
         """Return the files of the traces that are not in memory."""
         return files_of([trace for trace in self.traces if trace.unread_file is not None])
 
     def in_memory(self) -> pa.Table:
-        """Return the events of the traces that are, as one table."""
+        """Return the events of the traces in memory as one table."""
         tables = [trace.events for trace in self.traces if trace.unread_file is None]
         return pa.concat_tables(tables) if tables else empty_table()
 
@@ -67,13 +67,13 @@ def traces_of(source: Source) -> Sequence[Trace]:
     """Return the traces of a run, or the one trace.
 
     Raises:
-        UsageError: It is neither a Trace nor a Run.
+        UsageError: The source is neither a Trace nor a Run.
     """
     return Run.of(source).traces
 
 
 def tables_of(source: Source) -> dict[str, Any]:
-    """Return `events`, all events of all traces, not yet read, and `steps` where the run has them."""
+    """Return the table `events` of all events, not yet read, and `steps` if the run has them."""
     tables: dict[str, Any] = {"events": Events(traces_of(source))}
     if isinstance(source, Run) and source.steps is not None:
         tables["steps"] = source.steps

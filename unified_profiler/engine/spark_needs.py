@@ -1,4 +1,4 @@
-"""What Spark needs: it is looked for before anything starts, so that its absence is told and nothing hangs."""
+"""Checks the prerequisites of Spark before it starts: pyspark, Java and a reachable master."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 from unified_profiler.errors import EngineError
 
 _ADDRESS = re.compile(r"spark://[^\s:,/]+:\d{1,5}(,[^\s:,/]+:\d{1,5})*")
-_REACHED_WITHIN_SECONDS = 5.0
+_CONNECT_SECONDS = 5.0
 
 
 def check_master(master: str) -> None:
-    """Find out whether Spark can be started here and, if it is a cluster's, whether its master answers.
+    """Check that Spark can be started here and, for a cluster, that its master answers.
 
     Raises:
-        EngineError: pyspark or Java is not there, or nobody answers at the address.
+        EngineError: pyspark or Java is not installed, or no master answers at the address.
     """
     _check_installed()
     if master.startswith("spark://"):
@@ -28,20 +28,20 @@ def check_master(master: str) -> None:
 
 
 def python_of_workers() -> str:
-    """Return the Python that works beside Spark on this machine."""
+    """Return the Python interpreter of Spark's workers on this machine."""
     return os.environ.get("PYSPARK_PYTHON", sys.executable)
 
 
 def _check_installed() -> None:
     if any(find_spec(name) is None for name in ("pyspark", "pandas")):
-        msg = 'The engine Spark needs pyspark and pandas. Install them with: pip install "unified-profiler[spark]"'
+        msg = 'The Spark engine needs pyspark and pandas. Install them with: pip install "unified-profiler[spark]"'
         raise EngineError(msg)
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java" if not home else str(Path(home) / "bin" / "java")) is None:
-        found = f"JAVA_HOME is {home}, which holds no bin/java" if home else "there is no java on the PATH"
+        problem = f"JAVA_HOME is {home}, which contains no bin/java" if home else "there is no java on the PATH"
         msg = (
-            f"The engine Spark needs Java 17 or newer, but {found}. Install it, on Debian and Ubuntu with "
-            "`apt-get install default-jre-headless`, or let JAVA_HOME name the directory where it is."
+            f"The Spark engine needs Java 17 or newer, but {problem}. Install it, on Debian and Ubuntu with "
+            "`apt-get install default-jre-headless`, or set JAVA_HOME to its directory."
         )
         raise EngineError(msg)
 
@@ -54,7 +54,7 @@ def _check_address(master: str) -> None:
     if all(failures):
         msg = (
             f"No Spark master answers at {master}: {'; '.join(filter(None, failures))}. "
-            "Is it started, and may this machine reach it?"
+            "Check that it is started and that this machine can reach it."
         )
         raise EngineError(msg)
 
@@ -62,7 +62,7 @@ def _check_address(master: str) -> None:
 def _failure(address: str) -> str | None:
     host, _, port = address.partition(":")
     try:
-        with socket.create_connection((host, int(port)), timeout=_REACHED_WITHIN_SECONDS):
+        with socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS):
             return None
     except (OSError, OverflowError) as error:
         return f"{address}: {error}"

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from unified_profiler.analysis.lanes import Lane, Lanes, codes, find_lanes
 from unified_profiler.export.chrome_events import LANE_COLUMNS, event_blocks
-from unified_profiler.model.part_files import written_whole
+from unified_profiler.model.part_files import atomic_write
 from unified_profiler.model.schema import EventTable
 from unified_profiler.model.trace import Trace
 
@@ -35,7 +35,7 @@ class ChromeExporter:
 
     def write(self, traces: Sequence[Trace], path: Path) -> None:
         """Write the traces, atomically by a temporary file."""
-        with written_whole(path) as part, part.open("wb") as plain:
+        with atomic_write(path) as part, part.open("wb") as plain:
             if not self._compressed:
                 plain.writelines(_document(traces, arrows=self._arrows))
                 return

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from unified_profiler.export.spreadsheets import inert_texts
-from unified_profiler.model.part_files import written_whole
+from unified_profiler.model.part_files import atomic_write
 from unified_profiler.model.schema import EventTable
 from unified_profiler.model.trace import Trace
 
@@ -25,7 +25,7 @@ class CsvExporter:
         import pyarrow.csv
 
         table = pa.concat_tables([_plain(trace.events) for trace in traces])
-        with written_whole(path) as part:
+        with atomic_write(path) as part:
             pyarrow.csv.write_csv(table, part)
 
 

@@ -1,3 +1,3 @@
-"""The data: event schema, nesting, traces, runs. Knows neither frameworks nor profilers."""
+"""The data model: event schema, nesting, traces and runs. Independent of frameworks and profilers."""
 
 from __future__ import annotations

@@ -1,39 +1,39 @@
-"""Making calls that the facade timed fit around the native events of the same thread.
+"""Aligns calls timed by the facade with the native events of the same thread.
 
-Native profilers read other clocks, and some of them only to the microsecond. Where a border of a call cuts a native
-event by no more than clocks may differ, the border moves to the nearer edge of that event: native numbers are never
-changed. What overlaps by more is left as it was recorded.
+Native profilers use other clocks, some with microsecond resolution. Where the start or end of a call falls inside a
+native event by no more than the clocks may differ, it moves to the nearer edge of that event. Native timestamps never
+change, and larger overlaps stay as recorded.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from unified_profiler.model.nesting import Ints, find_nesting, whole_numbers, with_column
+from unified_profiler.model.nesting import Ints, find_nesting, int_column, with_column
 from unified_profiler.model.schema import EventTable
 
 CLOCK_SLACK_NS = 20_000
-"""By so much native clocks and the facade's may differ."""
+"""Largest expected difference between a native clock and the facade's."""
 
 
-def align(calls: EventTable, events: EventTable) -> EventTable:
-    """Return the calls with their borders moved where they cut native events by a little."""
-    start = whole_numbers(calls.column("start_ns")).copy()
-    end = start + whole_numbers(calls.column("duration_ns"))
-    call_thread, thread = whole_numbers(calls.column("tid")), whole_numbers(events.column("tid"))
-    begin, duration = whole_numbers(events.column("start_ns")), whole_numbers(events.column("duration_ns"))
+def align_calls(calls: EventTable, events: EventTable) -> EventTable:
+    """Return the calls, with starts and ends that cut native events by a little moved to the edges of these events."""
+    start = int_column(calls, "start_ns").copy()
+    end = start + int_column(calls, "duration_ns")
+    call_thread, thread = int_column(calls, "tid"), int_column(events, "tid")
+    event_start, duration = int_column(events, "start_ns"), int_column(events, "duration_ns")
     for tid in np.unique(call_thread):
-        here = np.flatnonzero((thread == tid) & (duration > 0))
-        if len(here):
-            lane = _Levels(begin[here], duration[here])
+        native = np.flatnonzero((thread == tid) & (duration > 0))
+        if len(native):
+            levels = _DepthLevels(event_start[native], duration[native])
             rows = np.flatnonzero(call_thread == tid)
             first, last = start[rows], end[rows]
-            start[rows] = lane.edges(first, first, last)
-            end[rows] = np.maximum(lane.edges(last, first, last), start[rows])
+            start[rows] = levels.snap(first, first, last)
+            end[rows] = np.maximum(levels.snap(last, first, last), start[rows])
     return with_column(with_column(calls, "start_ns", start), "duration_ns", end - start)
 
 
-class _Levels:
+class _DepthLevels:
     """The events of one thread by depth; those of one depth do not overlap."""
 
     def __init__(self, start: Ints, duration: Ints) -> None:
@@ -46,20 +46,20 @@ class _Levels:
             rows = rows[np.argsort(start[rows], kind="stable")]
             self._levels.append((start[rows], (start + duration)[rows]))
 
-    def edges(self, moments: Ints, first: Ints, last: Ints) -> Ints:
-        """Return for each moment, a border of the span from `first` to `last`, where it moves to."""
-        moved = moments.copy()
+    def snap(self, moments: Ints, first: Ints, last: Ints) -> Ints:
+        """Return new values for moments, each of which is the start or end of the call from `first` to `last`."""
+        snapped = moments.copy()
         rows = np.arange(len(moments))
-        for begins, ends in self._levels:
-            if not len(rows) or not len(begins):
+        for starts, ends in self._levels:
+            if not len(rows) or not len(starts):
                 break
-            place = np.searchsorted(begins, moments[rows], side="left") - 1
-            left, right = begins[np.maximum(place, 0)], ends[np.maximum(place, 0)]
-            within = (place >= 0) & (right > moments[rows])
-            around = within & (left <= first[rows]) & (right >= last[rows])
-            cut = within & ~around
+            index = np.searchsorted(starts, moments[rows], side="left") - 1
+            left, right = starts[np.maximum(index, 0)], ends[np.maximum(index, 0)]
+            within = (index >= 0) & (right > moments[rows])
+            encloses_call = within & (left <= first[rows]) & (right >= last[rows])
             nearer = np.where(moments[rows] - left < right - moments[rows], left, right)
-            small = cut & (np.abs(nearer - moments[rows]) <= CLOCK_SLACK_NS)
-            moved[rows[small]] = nearer[small]
-            rows = rows[around]
-        return moved
+            is_near = np.abs(nearer - moments[rows]) <= CLOCK_SLACK_NS
+            cut = within & ~encloses_call & is_near
+            snapped[rows[cut]] = nearer[cut]
+            rows = rows[encloses_call]
+        return snapped

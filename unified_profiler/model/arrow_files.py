@@ -1,8 +1,7 @@
-"""Tables from Arrow and Parquet files that anybody may have written: checked in full before they are used.
+"""Reads tables from untrusted Arrow and Parquet files and validates them in full before they are used.
 
-Arrow trusts what it reads. An index outside its dictionary, a length that is wrong or text that is no UTF-8 ends the
-process later, in code that has nothing to do with the file. So every table is validated here, also where Arrow's own
-validation does not look: under nulls.
+Arrow trusts its input: an index outside its dictionary, a wrong length or invalid UTF-8 crashes the process later, in
+unrelated code. Values under nulls, which Arrow's own validation skips, are checked too.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from unified_profiler.model.columns import dictionary_array
 from unified_profiler.model.foreign import reading
 
 _HEADER, _COMPRESSION, _DICTIONARY_DATA = 2, 3, 1
-"""Numbers of fields in Arrow's flatbuffers: of Message, RecordBatch and DictionaryBatch."""
+"""Field numbers in Arrow's flatbuffers Message, RecordBatch and DictionaryBatch."""
 
 
 def write_stream(table: pa.Table, path: Path) -> None:
-    """Write a table as an uncompressed Arrow stream: its size is what it takes in memory."""
+    """Write a table as an uncompressed Arrow stream, whose size is that of the table in memory."""
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table.unify_dictionaries())
 
@@ -32,53 +31,49 @@ def read_stream(path: Path | str, content: bytes, schema: pa.Schema, *, rows: in
 
     Args:
         path: The file, for messages.
-        content: What it holds.
-        schema: The columns that it must have.
-        rows: How many rows were written for certain. A stream that others may still be writing, or that its process
-            did not come to finish, may end within a batch; what follows these rows is then left out. None for a stream
-            that must be whole.
+        content: Its content.
+        schema: The required columns.
+        rows: The least number of rows. The stream may then end within a batch, which is ignored, because it is still
+            being written or its process was killed. None for a stream that must be complete.
 
     Raises:
         TraceFormatError: It is damaged, compressed, has other columns, or fewer rows.
     """
     with reading(path, expected="an uncompressed Arrow stream that unified_profiler wrote"):
-        whole = _whole_messages(content, cut_off=rows is not None)
-        if not whole.size and rows == 0:
+        messages = _complete_messages(content, may_be_truncated=rows is not None)
+        if not messages.size and rows == 0:
             return schema.empty_table()
-        with pa.ipc.open_stream(whole) as stream:
+        with pa.ipc.open_stream(messages) as stream:
             if not stream.schema.equals(schema):
                 msg = f"its columns are {stream.schema.names}, expected {schema.names} in the types of this version"
                 raise ValueError(msg)
-            table = checked(stream.read_all())
+            table = validated(stream.read_all())
     if rows is not None and len(table) < rows:
         msg = f"{path} holds {len(table)} rows, expected at least {rows}: it is damaged or cut off."
         raise TraceFormatError(msg)
     return table
 
 
-def checked(table: pa.Table) -> pa.Table:
-    """Validate a table in full, and put an index of its dictionary under every null.
+def validated(table: pa.Table) -> pa.Table:
+    """Validate a table in full, and store a valid dictionary index under every null.
 
     Raises:
-        pa.ArrowInvalid: A value lies outside its buffer or dictionary, or a text is no UTF-8.
+        pa.ArrowInvalid: A value lies outside its buffer or dictionary, or a text is not valid UTF-8.
     """
     table.validate(full=True)
-    for place, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type) and table.column(place).null_count:
-            chunks = [_null_slots_in_range(chunk) for chunk in table.column(place).chunks]
-            table = table.set_column(place, field, pa.chunked_array(chunks, field.type))
+    for index, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type) and table.column(index).null_count:
+            chunks = table.column(index).chunks
+            valid = [dictionary_array(c.indices.fill_null(-1).to_numpy(), c.dictionary) for c in chunks]
+            table = table.set_column(index, field, pa.chunked_array(valid, field.type))
     return table
 
 
-def _null_slots_in_range(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
-    return dictionary_array(chunk.indices.fill_null(-1).to_numpy(), chunk.dictionary)
-
-
-def _whole_messages(content: bytes, *, cut_off: bool) -> pa.Buffer:
-    """Return the messages of a stream up to where it is cut off, after a look at each: none may be compressed."""
+def _complete_messages(content: bytes, *, may_be_truncated: bool) -> pa.Buffer:
+    """Return the complete messages of a stream, none of which may be compressed."""
     source = pa.BufferReader(content)
     end = 0
-    for message in _messages(source, cut_off=cut_off):
+    for message in _messages(source, may_be_truncated=may_be_truncated):
         if message.type in {"record batch", "dictionary"} and _is_compressed(message):
             msg = "a batch of it is compressed"
             raise ValueError(msg)
@@ -86,21 +81,20 @@ def _whole_messages(content: bytes, *, cut_off: bool) -> pa.Buffer:
     return pa.py_buffer(content)[:end]
 
 
-def _messages(source: pa.BufferReader, *, cut_off: bool) -> Iterator[pa.ipc.Message]:
+def _messages(source: pa.BufferReader, *, may_be_truncated: bool) -> Iterator[pa.ipc.Message]:
     while True:
         try:
-            message = pa.ipc.read_message(source)
+            yield pa.ipc.read_message(source)
         except EOFError:
             return
         except (pa.ArrowInvalid, OSError):
-            if cut_off and source.tell():
+            if may_be_truncated and source.tell():
                 return
             raise
-        yield message
 
 
 def _is_compressed(message: pa.ipc.Message) -> bool:
-    """Look into the flatbuffer of a batch: compressed buffers declare a size that Arrow allocates without a check."""
+    """Inspect the flatbuffer of a batch: compressed buffers declare a size that Arrow allocates unchecked."""
     data = bytes(message.metadata)
     batch = _field(data, struct.unpack_from("<I", data)[0], _HEADER)
     if batch is not None and message.type == "dictionary":
@@ -109,7 +103,7 @@ def _is_compressed(message: pa.ipc.Message) -> bool:
 
 
 def _field(data: bytes, table: int, number: int) -> int | None:
-    """Return where the table is that a field of a flatbuffer table refers to; None if the field is absent."""
+    """Return the offset of the table that a field of a flatbuffer table refers to; None if the field is absent."""
     vtable = table - struct.unpack_from("<i", data, table)[0]
     entry = 4 + 2 * number
     if entry >= struct.unpack_from("<H", data, vtable)[0]:

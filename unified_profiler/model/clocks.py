@@ -1,4 +1,4 @@
-"""How far the clocks of a run's ranks differ, as a record in the run directory: `clocks.json`."""
+"""Clock offsets between the ranks of a run, stored in the run directory as `clocks.json`."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ CLOCKS = "clocks.json"
 
 
 class RankClock(Record):
-    """By how much the clock of a rank is ahead of that of the lowest rank, and how sure that is."""
+    """Offset and drift of a rank's clock relative to the lowest rank's, with their uncertainty."""
 
     rank: Number
     ahead_ns: Annotated[float, Field(ge=-(1 << 61), le=1 << 61)] = 0.0
-    """At the moment `at_ns` of this clock."""
+    """Offset at time `at_ns` of this clock."""
     drift: Annotated[float, Field(ge=-0.01, le=0.01)] = 0.0
-    """By how much that grows per unit of time."""
+    """Growth of the offset per unit of time."""
     at_ns: Int64 = 0
     uncertainty_ns: float = 0.0
-    """Half the width of the interval in which it lies with 95 % probability, where it is least sure."""
+    """Half the width of the 95 % confidence interval of the offset, where it is widest."""
 
     @property
     def is_off(self) -> bool:
-        """Whether it is ahead or behind at any time."""
+        """Whether it differs from the lowest rank's clock at any time."""
         return self.ahead_ns != 0 or self.drift != 0
 
-    def corrected(self, moments: Ints) -> Ints:
-        """Return moments of this clock as those of the lowest rank's."""
-        ahead = np.round(self.ahead_ns + self.drift * (moments - self.at_ns))
-        corrected: Ints = moments - ahead.astype(np.int64)
+    def corrected(self, times: Ints) -> Ints:
+        """Convert times of this clock to the lowest rank's."""
+        ahead = np.round(self.ahead_ns + self.drift * (times - self.at_ns))
+        corrected: Ints = times - ahead.astype(np.int64)
         return corrected
 
 
@@ -44,13 +44,13 @@ class Clocks(Record):
 
     schema_version: Int64 = SCHEMA_VERSION
     method: Literal["collectives", "steps", "host"]
-    """What told them: ends of collectives, ends of steps, or nothing but that all ranks ran on one machine."""
+    """Basis of the estimate: ends of collectives, ends of steps, or only that all ranks ran on one machine."""
     meeting_count: Int64 = 0
-    """How many collectives or steps were compared."""
+    """Number of collectives or steps compared."""
     ranks: tuple[RankClock, ...]
     traces: tuple[tuple[Number, Number], ...] = Field(default=())
-    """Rank and cycle of each trace that was there: with further ones they are to be estimated again."""
+    """Rank and cycle of each trace that was used. A run with other traces needs a new estimate."""
 
     def of_ranks(self, ranks: Container[int]) -> Clocks:
-        """Return the clocks of some ranks."""
+        """Return the clocks of the given ranks."""
         return self.model_copy(update={"ranks": tuple(clock for clock in self.ranks if clock.rank in ranks)})

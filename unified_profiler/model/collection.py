@@ -1,4 +1,4 @@
-"""Pauses Python's garbage collector where many objects are made that all stay alive."""
+"""Pauses Python's garbage collector while many long-lived objects are created."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Keep the garbage collector from running, if it is enabled."""
+    """Disable the garbage collector within a block, if it is enabled."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Columns of codes and texts, built without a Python object per event: for normalizers."""
+"""Builds integer and text columns for normalizers without creating a Python object per event."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from unified_profiler.model.nesting import Ints
 
 
 class Index(dict[Any, int]):
-    """Numbers every distinct value once, in the order of appearance."""
+    """Numbers the distinct values in order of first appearance."""
 
     def __missing__(self, key: Any) -> int:
-        """Give a new value the next number."""
+        """Assign the next number to a new value."""
         self[key] = number = len(self)
         return number
 
-    def codes(self, values: Iterable[Any], kind: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
+    def codes(self, values: Iterable[Any], dtype: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
         """Return the number of each value."""
-        return np.fromiter(map(self.__getitem__, values), kind)
+        return np.fromiter(map(self.__getitem__, values), dtype)
 
 
 def encode(values: Ints) -> tuple[Ints, Ints]:
-    """Number the distinct values in the order of appearance; return the number of each, and the values."""
+    """Number the distinct values in order of first appearance; return the number of each value and the values."""
     encoded = pa.array(values).dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_numpy()
 
 
-def look_up(wanted: Ints, keys: Ints) -> Ints:
-    """Return for each wanted number the first place where it is among the keys, -1 where it is not."""
+def look_up(values: Ints, keys: Ints) -> Ints:
+    """Return for each value the index of its first occurrence among the keys, -1 if it is absent."""
     if not len(keys):
-        return np.full(len(wanted), -1, np.int64)
+        return np.full(len(values), -1, np.int64)
     order = np.argsort(keys, kind="stable")
-    place = order[np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)]
-    return np.where(keys[place] == wanted, place, -1)
+    index = order[np.minimum(np.searchsorted(keys[order], values), len(keys) - 1)]
+    return np.where(keys[index] == values, index, -1)
 
 
 def text(codes: npt.NDArray[Any], texts: Iterable[str | None]) -> pa.DictionaryArray | None:
-    """Build a text column; codes below 0 and texts that are None become null. A column without any text is None."""
+    """Build a text column; negative codes and texts that are None become null. Return None if all values are null."""
     distinct = Index()
     lookup = np.array([-1 if value is None else distinct[value] for value in texts] + [-1], np.int32)
     if not distinct:
@@ -53,10 +53,10 @@ def text(codes: npt.NDArray[Any], texts: Iterable[str | None]) -> pa.DictionaryA
 
 
 def dictionary_array(codes: npt.NDArray[Any], values: pa.Array) -> pa.DictionaryArray:
-    """Build a dictionary array from codes, of which those below 0 are null.
+    """Build a dictionary array from codes; negative ones are null.
 
-    Under a null stands 0, never the code itself: Arrow looks up every index when it unifies dictionaries, and one
-    outside the dictionary makes it read foreign memory.
+    The index under a null is 0, never the code itself: Arrow looks up every index when it unifies dictionaries, and
+    one outside the dictionary makes it read out of bounds.
     """
     missing = codes < 0
     indices = pa.array(np.maximum(codes, 0).astype(np.int32), mask=missing if missing.any() else None)
@@ -64,7 +64,7 @@ def dictionary_array(codes: npt.NDArray[Any], values: pa.Array) -> pa.Dictionary
 
 
 def with_nulls(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> pa.Array | None:
-    """Build a column of which some values are missing; a column without any value is None."""
+    """Build a column with nulls where values are missing; return None if all are."""
     if not missing.any():
         return pa.array(values)
     return None if missing.all() else pa.array(values, mask=missing)

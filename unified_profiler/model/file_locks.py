@@ -1,4 +1,4 @@
-"""Locks on files: held by a process, seen by all others, and gone with the process, whatever way it ends."""
+"""File locks between processes, which the operating system releases when the holder ends in any way."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import fcntl
 import os
 from pathlib import Path
 
-_CANNOT_BE_WRITTEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+_READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class FileLock:
-    """A lock on a file, which the holder makes if need be; `flock`, so it also excludes others in the same process."""
+    """A `flock` lock on a file. It also excludes other holders in the same process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -19,20 +19,20 @@ class FileLock:
 
     @property
     def held(self) -> bool:
-        """Whether it is held here."""
+        """Whether this object holds the lock."""
         return self._descriptor is not None
 
-    def make(self) -> None:
-        """Make the file, so that others need not: they may not be allowed to."""
-        os.close(self._open(make=True))
+    def create(self) -> None:
+        """Create the file for others, who may lack the permission."""
+        os.close(self._open(create=True))
 
-    def take(self, *, wait: bool = False, make: bool = False) -> bool:
-        """Take it and say whether that was possible; False if somebody else holds it and `wait` is not set.
+    def take(self, *, wait: bool = False, create: bool = False) -> bool:
+        """Acquire the lock; return False if another holder has it and `wait` is not set.
 
         Raises:
-            OSError: There is no such file, or the file system knows no locks.
+            OSError: The file does not exist, or the file system does not support locks.
         """
-        descriptor = self._open(make=make)
+        descriptor = self._open(create=create)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
@@ -45,21 +45,21 @@ class FileLock:
         return True
 
     def release(self) -> None:
-        """Let go of it, if it is held here. In a forked child, which shares it, this must be `forget`."""
+        """Release the lock, if held. A forked child, which shares it, must call `forget` instead."""
         if self._descriptor is not None:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             self.forget()
 
     def forget(self) -> None:
-        """Close the file: in a forked child, the parent still holds the lock, and nobody does once it has ended."""
+        """Close the file in a forked child; the parent keeps the lock until it ends."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
-    def _open(self, *, make: bool) -> int:
+    def _open(self, *, create: bool) -> int:
         try:
-            return os.open(self._path, os.O_RDWR | (os.O_CREAT if make else 0), 0o666)
+            return os.open(self._path, os.O_RDWR | (os.O_CREAT if create else 0), 0o666)
         except OSError as error:
-            if error.errno not in _CANNOT_BE_WRITTEN:
+            if error.errno not in _READ_ONLY:
                 raise
             return os.open(self._path, os.O_RDONLY)  # enough for a lock on local file systems

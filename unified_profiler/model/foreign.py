@@ -1,7 +1,7 @@
-"""The boundary where files become values. A file is data: whatever is wrong with it is a `TraceFormatError`.
+"""Reads untrusted files safely: size limits, regular files only, and `TraceFormatError` for anything wrong with them.
 
-Every reader opens files through `read_bytes` or `first_bytes`, which bound how much is read, and turns their content
-into tables and records within `reading`, which names the file in whatever goes wrong.
+Every reader opens files through `read_bytes` or `first_bytes`, which limit how much is read, and interprets their
+content within `reading`, which names the file in every error.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from unified_profiler.errors import TraceFormatError, UnifiedProfilerError
 from unified_profiler.presentation.units import format_bytes, parse_bytes
 
 LIMIT_VARIABLE = "UNIFIED_PROFILER_MAX_BYTES"
-"""Environment variable that raises or lowers how many bytes are read of one file, once unpacked."""
+"""Environment variable with the limit of bytes read from one file, after decompression."""
 
 _LIMIT = 4 << 30
 _PACKED_RATIO = 100
-"""Traces shrink to a tenth or a thirtieth when packed; what shrinks further than this was made to fill memory."""
+"""Traces compress by a factor of 10 to 30; a file that exceeds this factor is meant to exhaust memory."""
 _PACKED_ALLOWANCE = 256 << 20
 _RAISE_LIMIT = f"allow more with {LIMIT_VARIABLE}=32GB"
 _GZIP = b"\x1f\x8b"
 _CHUNK = 1 << 22
-_OPENING = 1 << 16
-"""So much of a packed file is looked at for its first bytes, however long its header is."""
+_PEEK = 1 << 16
+"""Bytes of a compressed file that are read to get its first bytes, however long its header is."""
 
 
 @contextmanager
 def reading(path: Path | str, *, expected: str = "a file that a profiler wrote") -> Iterator[None]:
-    """Turn every exception of a block that interprets the content of a file into a `TraceFormatError`.
+    """Convert every exception of a block that interprets the content of a file to a `TraceFormatError`.
 
     Args:
         path: The file.
-        expected: What it was taken for, with an article.
+        expected: The expected kind of file, with an article.
 
     Raises:
-        TraceFormatError: The block raised something that is not an error of this package already.
+        TraceFormatError: The block raised an exception that is not one of this package.
     """
     try:
         yield
@@ -58,33 +58,33 @@ def reading(path: Path | str, *, expected: str = "a file that a profiler wrote")
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the content of a file, unpacked if it is gzip.
+    """Return the content of a file, decompressed if it is gzip.
 
     Raises:
-        TraceFormatError: It is no regular file, cannot be read, is damaged gzip, or is larger than allowed.
+        TraceFormatError: It is not a regular file, cannot be read, is damaged gzip, or is larger than allowed.
     """
     with _opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         check_size(path, size)
         if not _is_packed(file):
             return file.read()
-        return _unpacked(path, file, min(size_limit(), max(_PACKED_ALLOWANCE, _PACKED_RATIO * size)))
+        return _decompressed(path, file, min(size_limit(), max(_PACKED_ALLOWANCE, _PACKED_RATIO * size)))
 
 
 def first_bytes(path: Path, count: int) -> bytes:
-    """Return the first bytes of a file, unpacked if it is gzip.
+    """Return the first bytes of a file, decompressed if it is gzip.
 
     Raises:
-        TraceFormatError: It is no regular file, cannot be read, or is damaged gzip.
+        TraceFormatError: It is not a regular file, cannot be read, or is damaged gzip.
     """
     with _opened(path) as file:
         if not _is_packed(file):
             return file.read(count)
-        return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(file.read(_OPENING), count)
+        return zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(file.read(_PEEK), count)
 
 
-def opening_of(path: Path, count: int) -> bytes:
-    """Return the first bytes of a file, unpacked if it is gzip; none of what cannot be read."""
+def peek_bytes(path: Path, count: int) -> bytes:
+    """Return the first bytes of a file, decompressed if it is gzip; empty if it cannot be read."""
     try:
         return first_bytes(path, count)
     except TraceFormatError:
@@ -92,30 +92,26 @@ def opening_of(path: Path, count: int) -> bytes:
 
 
 def size_limit() -> int:
-    """Return how many bytes may be read of one file.
+    """Return how many bytes may be read from one file.
 
     Raises:
-        ConfigurationError: The variable holds no size.
+        ConfigurationError: The environment variable is not a size.
     """
     text = os.environ.get(LIMIT_VARIABLE, "").strip()
     return parse_bytes(text, option=LIMIT_VARIABLE) if text else _LIMIT
 
 
 def check_size(path: Path | str, size: int) -> None:
-    """Refuse a file whose content would take more memory than allowed.
-
-    Raises:
-        TraceFormatError: It would.
-    """
+    """Raise TraceFormatError if the content of a file takes more memory than allowed."""
     if size > size_limit():
         raise _too_large(path, f"holds {format_bytes(size)}", size_limit())
 
 
 def check_regular(path: Path) -> None:
-    """Refuse what is no file: reading a device may never end, and a pipe gives its content only once.
+    """Reject anything but a regular file: reading a device may never end, and a pipe can be read only once.
 
     Raises:
-        TraceFormatError: It is no regular file, or there is none.
+        TraceFormatError: It is not a regular file, or does not exist.
     """
     try:
         mode = path.stat().st_mode
@@ -124,15 +120,15 @@ def check_regular(path: Path) -> None:
         raise TraceFormatError(msg) from error
     if not stat.S_ISREG(mode):
         kind = "a directory" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
-        msg = f"{path} is {kind}; expected a regular file. Copy what it gives to a file and read that."
+        msg = f"{path} is {kind}; expected a regular file. Copy its content to a file and read that."
         raise TraceFormatError(msg)
 
 
 def inside(root: Path, path: Path) -> Path:
-    """Return a path below a directory that is data, such as a run: no link in it may lead out of it.
+    """Return a path in an untrusted directory, such as a run, after checking that no link leads out of it.
 
     Raises:
-        TraceFormatError: One does.
+        TraceFormatError: A link leads out of the directory.
     """
     with reading(path, expected=f"a file in {root}"):
         if path.resolve().is_relative_to(root.resolve()):
@@ -161,7 +157,7 @@ def _is_packed(file: BinaryIO) -> bool:
     return start == _GZIP
 
 
-def _unpacked(path: Path, file: BinaryIO, limit: int) -> bytes:
+def _decompressed(path: Path, file: BinaryIO, limit: int) -> bytes:
     content = io.BytesIO()
     packed = gzip.GzipFile(fileobj=file)
     while chunk := packed.read(_CHUNK):
@@ -172,8 +168,8 @@ def _unpacked(path: Path, file: BinaryIO, limit: int) -> bytes:
     return content.getvalue()
 
 
-def _too_large(path: Path | str, found: str, limit: int, advice: str = _RAISE_LIMIT) -> TraceFormatError:
+def _too_large(path: Path | str, size: str, limit: int, advice: str = _RAISE_LIMIT) -> TraceFormatError:
     return TraceFormatError(
-        f"{path} {found}; expected at most {format_bytes(limit)}, since a damaged or hostile file could fill the "
+        f"{path} {size}; expected at most {format_bytes(limit)}, since a damaged or hostile file could fill the "
         f"memory. If the file is sound, {advice}."
     )

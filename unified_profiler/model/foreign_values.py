@@ -1,6 +1,6 @@
-"""Values of foreign files as values of the event schema: one that does not fit is refused or unknown, never wrapped.
+"""Validates numbers from untrusted files before they enter the event schema; out-of-range values never wrap.
 
-A time that cannot be represented makes its file a damaged one. A size or an id that cannot is unknown.
+A time out of range means that the file is damaged. A size or an id out of range is treated as unknown.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unified_profiler.model.columns import look_up
-from unified_profiler.model.nesting import Ints, whole_numbers
+from unified_profiler.model.nesting import Ints, int_column
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable
 
 LARGEST = (1 << 62) - 1
-"""Times and lanes lie within this: any two can be added in 64 bits. In nanoseconds it is 146 years."""
+"""Limit of times and lanes, such that the sum of any two fits into 64 bits. In nanoseconds it is 146 years."""
 
 LARGEST_NUMBER = (1 << 31) - 1
-"""Of ranks and steps, whose columns have 32 bits."""
+"""Limit of ranks and steps, whose columns have 32 bits."""
 
-_DEEPEST_METADATA = 100
-"""Levels of nested objects and arrays; deeper ones can be parsed, but not written and read again."""
+_MAX_METADATA_DEPTH = 100
+"""Nesting depth of objects and arrays; deeper ones can be parsed, but not written and read again."""
 
 _LARGEST_COLUMN = (1 << 63) - 1
 _BOUNDED = {"start_ns": -LARGEST, "duration_ns": 0, "pid": -LARGEST, "tid": -LARGEST}
-"""The columns that are added to others, and the smallest value of each."""
+"""Columns that enter sums, and the smallest value of each."""
 
 
 def whole(value: object, *, largest: int = _LARGEST_COLUMN) -> int | None:
@@ -38,19 +38,19 @@ def whole(value: object, *, largest: int = _LARGEST_COLUMN) -> int | None:
 
 
 def native_metadata(table: EventTable) -> dict[str, Any]:
-    """Return what a native profiler recorded about a capture as a whole, which normalizers attach to their table.
+    """Return the capture-wide metadata of a native profiler, which normalizers attach to their table.
 
     Raises:
         ValueError: It is nested too deeply to be stored.
     """
     text = (table.schema.metadata or {}).get(b"native")
     metadata: dict[str, Any] = msgspec.json.decode(text, type=dict[str, Any]) if text else {}
-    level: list[Any] = [metadata]
-    for _ in range(_DEEPEST_METADATA):
-        level = [item for value in level for item in _items(value)]
-        if not level:
+    values: list[Any] = [metadata]
+    for _ in range(_MAX_METADATA_DEPTH):
+        values = [item for value in values for item in _items(value)]
+        if not values:
             return metadata
-    msg = f"the metadata of the trace has more than {_DEEPEST_METADATA} nested levels"
+    msg = f"the metadata of the trace has more than {_MAX_METADATA_DEPTH} nested levels"
     raise ValueError(msg)
 
 
@@ -61,10 +61,10 @@ def _items(value: object) -> list[Any]:
 
 
 def nanoseconds(microseconds: npt.NDArray[np.float64]) -> Ints:
-    """Convert microseconds with three decimals exactly; multiplied as they are, they would lose the last digits.
+    """Convert microseconds with three decimals exactly; a plain multiplication would lose the last digits.
 
     Raises:
-        ValueError: One is no time.
+        ValueError: A value is out of range.
     """
     outside = np.flatnonzero(~(np.abs(microseconds) <= LARGEST / 1000))
     if len(outside):
@@ -76,26 +76,26 @@ def nanoseconds(microseconds: npt.NDArray[np.float64]) -> Ints:
     return exact
 
 
-def bounded(values: Ints | int, what: str) -> Ints:
-    """Return numbers, of times that are still to be added to others.
+def bounded(values: Ints | int, label: str) -> Ints:
+    """Return times after checking that they can be added to other times; `label` names them in messages.
 
     Raises:
-        ValueError: One is too large for that.
+        ValueError: One is too large.
     """
     numbers = np.atleast_1d(np.asarray(values))
     outside = np.flatnonzero((numbers < -LARGEST) | (numbers > LARGEST))
     if len(outside):
-        msg = f"{what} {outside[0]} is {numbers[outside[0]]}, which is no time"
+        msg = f"{label} {outside[0]} is {numbers[outside[0]]}, which is not a valid time"
         raise ValueError(msg)
     checked: Ints = numbers.astype(np.int64, copy=False)
     return checked
 
 
 def checked_events(table: EventTable) -> EventTable:
-    """Return a table of events whose times and lanes can be worked with.
+    """Return a table of events after checking its times and lanes.
 
     Raises:
-        ValueError: A value is missing that every event has, or is out of range.
+        ValueError: A required value is missing, or a value is out of range.
     """
     missing = [field.name for field in EVENT_SCHEMA if not field.nullable and table.column(field.name).null_count]
     if missing:
@@ -107,18 +107,18 @@ def checked_events(table: EventTable) -> EventTable:
 
 
 def checked_nesting(events: EventTable) -> EventTable:
-    """Return events of one trace whose parents, as far as they are among them, lead to an outermost event in the end.
+    """Return the events of one trace after checking that their parents form no cycle.
 
     Raises:
         ValueError: Some events enclose each other.
     """
-    ids, parents = whole_numbers(events.column("id")), whole_numbers(events.column("parent_id"))
-    above = look_up(parents, ids)
-    rounds = len(above).bit_length()  # each doubles how far up is looked
-    while rounds and np.any(above >= 0):
-        above, rounds = np.where(above >= 0, above[above], -1), rounds - 1
-    if np.any(above >= 0):
-        msg = f"event {ids[np.argmax(above >= 0)]} encloses itself"
+    ids = int_column(events, "id")
+    ancestor = look_up(int_column(events, "parent_id"), ids)
+    rounds = len(ancestor).bit_length()  # pointer jumping: each round doubles the distance to the ancestor
+    while rounds and np.any(ancestor >= 0):
+        ancestor, rounds = np.where(ancestor >= 0, ancestor[ancestor], -1), rounds - 1
+    if np.any(ancestor >= 0):
+        msg = f"event {ids[np.argmax(ancestor >= 0)]} encloses itself"
         raise ValueError(msg)
     return events
 

@@ -1,19 +1,20 @@
-"""The spans of modules in the backward pass, without a hook in the network.
+"""Derives the spans of modules in the backward pass from the operators recorded in it.
 
-Hooks of a module's backward pass change the graph that autograd builds, and break networks that work in place. The
-operators of the backward pass tell as much: as long as those of one module follow each other, the module is at work.
+Backward hooks of modules would change the graph that autograd builds, and break networks that operate in place. A
+module's span lasts as long as consecutive operators of the backward pass belong to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from unified_profiler.model.module_time import (
+from unified_profiler.model.module_attribution import (
     BACKWARD,
     backward_nodes,
     models,
@@ -21,39 +22,39 @@ from unified_profiler.model.module_time import (
     operators_outside,
     outermost_of,
 )
-from unified_profiler.model.nesting import Ints, whole_numbers
+from unified_profiler.model.nesting import Ints, int_column
 from unified_profiler.model.schema import EventTable, Kind, Layer, empty_table, event_table
 
 _COLUMNS = ["module", "framework", "pid", "tid", "thread", "start_ns", "duration_ns"]
 
 
 @dataclass
-class _Span:
+class _ModuleSpan:
     path: str
     node: Mapping[str, Any]
-    """The first operator of it."""
+    """Its first operator."""
     end_ns: int
-    level: int
-    """How many modules it is in."""
+    depth: int
+    """Number of enclosing modules."""
 
 
 def backward_spans(events: EventTable) -> EventTable:
-    """Return the calls of modules in the backward pass as events that are not nested yet.
+    """Return the module calls of the backward pass as events that are not nested yet.
 
     Args:
-        events: Nested events that carry their modules and steps.
+        events: Nested events with modules and steps.
     """
-    called = events.filter(pa.array(module_calls(events))).select(["module", "name"])
-    classes = dict(zip(called.column("module").to_pylist(), called.column("name").to_pylist(), strict=True))
-    nodes = np.flatnonzero(backward_nodes(events)) if classes else np.empty(0, np.int64)
+    calls = events.filter(pa.array(module_calls(events))).select(["module", "name"])
+    class_of = dict(zip(calls.column("module").to_pylist(), calls.column("name").to_pylist(), strict=True))
+    nodes = np.flatnonzero(backward_nodes(events)) if class_of else np.empty(0, np.int64)
     if not len(nodes):
         return empty_table()
     nodes, passes = _backward_passes(events, nodes)
     rows = events.select(_COLUMNS).take(pa.array(nodes)).append_column("pass", pa.array(passes))
-    spans = sorted(_spans(rows.to_pylist(), models(events), set(classes)), key=lambda span: span.level)
+    spans = sorted(_module_spans(rows.to_pylist(), models(events), class_of), key=lambda span: span.depth)
     return event_table(
         {
-            "name": [classes[span.path] for span in spans],
+            "name": [class_of[span.path] for span in spans],
             "layer": Layer.API.value,
             "kind": Kind.MODULE.value,
             "direction": BACKWARD,
@@ -67,69 +68,62 @@ def backward_spans(events: EventTable) -> EventTable:
 
 
 def _backward_passes(events: EventTable, nodes: Ints) -> tuple[Ints, Ints]:
-    """Return the nodes in the order in which each thread ran them, and the number of the backward pass of each.
+    """Return the nodes in execution order per thread, and the number of each node's backward pass.
 
     A pass begins with the last operator of the forward pass, which has the highest sequence number, and runs on a
-    thread without operators of any other kind in between. It never goes on in another step. What runs within a node
-    belongs to the pass of that node.
+    thread without other operators in between. It never continues in another step. Events within a node belong to the
+    pass of that node.
     """
     columns = ("pid", "tid", "step", "start_ns", "sequence_id")
-    pid, tid, step, start, sequence = (whole_numbers(events.column(name)) for name in columns)
+    pid, tid, step, start, sequence = (int_column(events, name) for name in columns)
     outermost = outermost_of(events, nodes)
     outer = nodes[outermost[nodes] == nodes]
     rows = np.concatenate([outer, np.flatnonzero(operators_outside(events, nodes))])
     is_node = np.repeat([True, False], [len(outer), len(rows) - len(outer)])
     order = np.lexsort((start[rows], tid[rows], pid[rows]))
-    between = np.cumsum(~is_node[order])[is_node[order]]
+    operators_before = np.cumsum(~is_node[order])[is_node[order]]
     outer = rows[order][is_node[order]]
-    same = np.stack([pid[outer], tid[outer], step[outer], between])
-    begins = np.append(True, (np.diff(same) != 0).any(axis=0))
+    constant_in_pass = np.stack([pid[outer], tid[outer], step[outer], operators_before])
+    begins = np.append(True, (np.diff(constant_in_pass) != 0).any(axis=0))
     number = np.full(len(events), -1, np.int64)
-    number[outer] = _numbered(begins.tolist(), sequence[outer].tolist())
+    number[outer] = _pass_numbers(begins.tolist(), sequence[outer].tolist())
     nodes = nodes[np.lexsort((start[nodes], tid[nodes], pid[nodes]))]
     return nodes, number[outermost[nodes]]
 
 
-def _numbered(begins: Sequence[bool], sequence: Sequence[int]) -> Ints:
+def _pass_numbers(begins: Sequence[bool], sequence: Sequence[int]) -> list[int]:
     """Number the passes, which begin where flagged and where the sequence number of the first node is reached again."""
-    numbers, number, first = np.empty(len(sequence), np.int64), -1, 0
-    for row, (begin, value) in enumerate(zip(begins, sequence, strict=True)):
+    numbers, number, first = [], -1, 0
+    for begin, value in zip(begins, sequence, strict=True):
         if begin or value >= first:
             number, first = number + 1, value
-        numbers[row] = number
+        numbers.append(number)
     return numbers
 
 
-def _spans(nodes: Iterable[Mapping[str, Any]], model_of: Mapping[str, str], called: Container[str]) -> Iterator[_Span]:
-    """Yield a span for each run of operators in one module, and for the modules around it."""
-    open_spans: list[_Span] = []
+def _module_spans(
+    nodes: Iterable[Mapping[str, Any]], model_of: Mapping[str, str], called: Container[str]
+) -> Iterator[_ModuleSpan]:
+    """Yield a span for each series of operators in one module, and for the modules around it."""
+    open_spans: list[_ModuleSpan] = []
     backward_pass = None
     for node in nodes:
         if node["pass"] != backward_pass:
             yield from open_spans
             open_spans, backward_pass = [], node["pass"]
-        chain = [path for path in _around(node["module"], model_of) if path in called]
-        same = _common(chain, open_spans)
-        yield from open_spans[same:]
-        del open_spans[same:]
+        chain = [path for path in _module_chain(node["module"], model_of) if path in called]
+        pairs = zip(chain, open_spans, strict=False)
+        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1].path, pairs))
+        yield from open_spans[common:]
+        del open_spans[common:]
         end = node["start_ns"] + node["duration_ns"]
         for span in open_spans:
             span.end_ns = max(span.end_ns, end)  # a node may run within the one before it
-        open_spans += [_Span(path, node, end, level) for level, path in enumerate(chain[same:], same)]
+        open_spans += [_ModuleSpan(path, node, end, depth) for depth, path in enumerate(chain[common:], common)]
     yield from open_spans
 
 
-def _around(path: str, model_of: Mapping[str, str]) -> list[str]:
-    """Return the modules that a module is in, itself included, the outermost first."""
-    parts, model = path.split("."), model_of[path]
-    prefixes = (".".join(parts[: count + 1]) for count in range(len(parts)))
+def _module_chain(path: str, model_of: Mapping[str, str]) -> list[str]:
+    """Return the modules that enclose a module, and the module itself, outermost first."""
+    model, prefixes = model_of[path], accumulate(path.split("."), lambda prefix, part: f"{prefix}.{part}")
     return [model, *(prefix for prefix in prefixes if prefix != model and model_of.get(prefix) == model)]
-
-
-def _common(chain: Sequence[str], spans: Sequence[_Span]) -> int:
-    same = 0
-    for path, span in zip(chain, spans, strict=False):
-        if path != span.path:
-            break
-        same += 1
-    return same

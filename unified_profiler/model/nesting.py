@@ -1,7 +1,7 @@
-"""Who encloses whom on each thread: parent, depth and self time of every event.
+"""Computes the nesting of events on each thread: parent, depth and self time.
 
-Events of one (pid, tid) form a tree. Where two of them overlap partly, which no tree can show, the later one is moved
-to a lane of its own, so that afterwards every lane nests.
+Events of one (pid, tid) form a tree. If two of them overlap partly, which a tree cannot represent, the later one moves
+to a lane of its own, so that every lane nests.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from unified_profiler.model.schema import EventTable, Kind
 
 Ints = npt.NDArray[np.int64]
 
-_DEEP = 1 << 15
-"""Levels up to here fit into 16 bits, which sort many times faster."""
+_INT16_LEVELS = 1 << 15
+"""Fewer levels than this fit into 16 bits, which sort many times faster."""
 
 FIRST_LANE = 1 << 40
-"""Lane numbers made here start above every thread id an operating system hands out."""
+"""First generated lane number, above any thread id of an operating system."""
 
 
 @dataclass(frozen=True)
@@ -30,61 +30,57 @@ class Nesting:
     """The tree, one entry per event."""
 
     parent: Ints
-    """Row of the enclosing event, -1 without one."""
+    """Row of the enclosing event, -1 for none."""
     depth: Ints
     self_ns: Ints
     tid: Ints
-    """The lane, which differs from the given one where an event had to move."""
+    """The lane, which differs from the input where an event had to move."""
 
 
 def nest(table: EventTable) -> EventTable:
     """Number the events and fill in parent, depth and self time; counters stay outside the tree."""
-    rows = len(table)
-    spans = np.flatnonzero(~of_kind(table, Kind.COUNTER)) if rows else np.empty(0, np.int64)
-    start, duration = _ints(table, "start_ns"), _ints(table, "duration_ns")
-    pid, tid = _ints(table, "pid"), _ints(table, "tid")
-    part = find_nesting(start[spans], duration[spans], pid[spans], tid[spans])
-    parent = np.full(rows, -1, np.int64)
-    parent[spans] = np.where(part.parent >= 0, spans[part.parent], -1) if len(spans) else part.parent
-    depth, self_ns = np.zeros(rows, np.int64), duration.copy()
-    depth[spans], self_ns[spans] = part.depth, part.self_ns
-    table = with_column(table, "id", np.arange(rows, dtype=np.int64))
+    spans = np.flatnonzero(~is_kind(table, Kind.COUNTER))
+    start, duration, pid, tid = (int_column(table, name) for name in ("start_ns", "duration_ns", "pid", "tid"))
+    nesting = find_nesting(start[spans], duration[spans], pid[spans], tid[spans])
+    parent, depth, self_ns = np.full(len(table), -1, np.int64), np.zeros(len(table), np.int64), duration.copy()
+    parent[spans] = np.where(nesting.parent >= 0, spans[nesting.parent], -1)
+    depth[spans], self_ns[spans] = nesting.depth, nesting.self_ns
+    table = with_column(table, "id", np.arange(len(table), dtype=np.int64))
     table = with_column(table, "parent_id", pa.array(parent, mask=parent < 0))
     table = with_column(table, "depth", depth)
     table = with_column(table, "self_ns", self_ns)
-    if np.array_equal(part.tid, tid[spans]):
+    if np.array_equal(nesting.tid, tid[spans]):
         return table
-    lanes, nowhere = tid.copy(), table.column("tid").is_null().to_numpy()
-    lanes[spans] = part.tid
-    return with_column(table, "tid", pa.array(lanes, mask=nowhere & (lanes == tid)))
+    lanes, is_unknown = tid.copy(), table.column("tid").is_null().to_numpy()
+    lanes[spans] = nesting.tid
+    return with_column(table, "tid", pa.array(lanes, mask=is_unknown & (lanes == tid)))
 
 
 def find_nesting(start: Ints, duration: Ints, pid: Ints, tid: Ints) -> Nesting:
-    """Find the tree of each (pid, tid). An event that lasts no time counts as lasting one nanosecond."""
-    rows = len(start)
+    """Compute the tree of each (pid, tid). Events of zero duration count as one nanosecond."""
     end = start + np.maximum(duration, 1)
-    order = _in_order(start, end, pid, tid)
-    parent, depth, lane = np.full(rows, -1, np.int64), np.zeros(rows, np.int64), tid.copy()
-    spare = max(FIRST_LANE, int(tid.max(initial=0)) + 1)
+    order = _sorted_rows(start, end, pid, tid)
+    parent, depth, lane = np.full(len(start), -1, np.int64), np.zeros(len(start), np.int64), tid.copy()
+    free_lane = max(FIRST_LANE, int(tid.max(initial=0)) + 1)
     for group in _groups(pid[order], tid[order]):
-        members = order[group]
-        found_depth, found_parent = _fast_tree(start[members], end[members])
-        if found_parent is None:
-            found_depth, found_parent, moved = _slow_tree(start[members], end[members])
-            lane[members] = np.where(moved > 0, spare + moved - 1, lane[members])
-            spare += int(moved.max(initial=0))
-        depth[members] = found_depth
-        parent[members] = np.where(found_parent >= 0, members[found_parent], -1)
+        rows = order[group]
+        depths, parents = _fast_tree(start[rows], end[rows])
+        if parents is None:
+            depths, parents, moved = _slow_tree(start[rows], end[rows])
+            lane[rows] = np.where(moved > 0, free_lane + moved - 1, lane[rows])
+            free_lane += int(moved.max(initial=0))
+        depth[rows] = depths
+        parent[rows] = np.where(parents >= 0, rows[parents], -1)
     return Nesting(parent=parent, depth=depth, self_ns=_self_time(duration, parent), tid=lane)
 
 
-def _in_order(start: Ints, end: Ints, pid: Ints, tid: Ints) -> Ints:
-    """Sort by (pid, tid, start, -end). Files are nearly in order of time, so only ties are sorted by their ends."""
+def _sorted_rows(start: Ints, end: Ints, pid: Ints, tid: Ints) -> Ints:
+    """Sort by (pid, tid, start, -end). Few events start at the same time, so only those are sorted by their ends."""
     order: Ints = np.lexsort((start, tid, pid))
-    begins = start[order]
-    again = np.flatnonzero(begins[1:] == begins[:-1])
-    if len(again):
-        tied = np.union1d(again, again + 1)
+    starts = start[order]
+    repeated = np.flatnonzero(starts[1:] == starts[:-1])
+    if len(repeated):
+        tied = np.union1d(repeated, repeated + 1)
         rows = order[tied]
         order[tied] = rows[np.lexsort((-end[rows], start[rows], tid[rows], pid[rows]))]
     return order
@@ -93,35 +89,32 @@ def _in_order(start: Ints, end: Ints, pid: Ints, tid: Ints) -> Ints:
 def _groups(pid: Ints, tid: Ints) -> list[slice]:
     if not len(pid):
         return []
-    borders = np.flatnonzero((np.diff(pid) != 0) | (np.diff(tid) != 0)) + 1
-    edges = [0, *borders.tolist(), len(pid)]
-    return [slice(a, b) for a, b in pairwise(edges)]
+    boundaries = np.flatnonzero((np.diff(pid) != 0) | (np.diff(tid) != 0)) + 1
+    return [slice(a, b) for a, b in pairwise([0, *boundaries.tolist(), len(pid)])]
 
 
 def _fast_tree(start: Ints, end: Ints) -> tuple[Ints, Ints | None]:
-    """Find the tree of events sorted by (start, -end), or None for the parents if some overlap partly.
+    """Return depths and parents of events sorted by (start, -end); None for the parents if some overlap partly.
 
-    The events open when event i starts are all earlier ones less those that have ended by then; the parent is the
-    last one before it that is one level up. If every child then ends within its parent, those parents are exactly
-    the open events, so nothing overlaps partly.
+    The events open when event i starts are all earlier ones less those that have ended by then. Its parent is the
+    last earlier event one level up. If every child ends within its parent, these parents are exactly the open
+    events, so nothing overlaps partly.
     """
     position = np.arange(len(start))
     depth = position - np.searchsorted(np.sort(end), start, side="right")
     parent = np.full(len(start), -1, np.int64)
     levels = int(depth.max(initial=0)) + 1
-    by_depth = np.argsort(depth.astype(np.int16) if levels < _DEEP else depth, kind="stable")
+    by_depth = np.argsort(depth.astype(np.int16) if levels < _INT16_LEVELS else depth, kind="stable")
     edges = np.searchsorted(depth[by_depth], np.arange(levels + 1))
-    for level in range(1, len(edges) - 1):
-        above, here = by_depth[edges[level - 1] : edges[level]], by_depth[edges[level] : edges[level + 1]]
-        parent[here] = above[np.searchsorted(above, here) - 1]
+    rows_of_level = [by_depth[a:b] for a, b in pairwise(edges.tolist())]
+    for upper, lower in pairwise(rows_of_level):
+        parent[lower] = upper[np.searchsorted(upper, lower) - 1]
     children = np.flatnonzero(parent >= 0)
-    if np.all(end[children] <= end[parent[children]]):
-        return depth, parent
-    return depth, None
+    return depth, parent if np.all(end[children] <= end[parent[children]]) else None
 
 
 def _slow_tree(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
-    """Find the tree with a stack per lane; an event goes to the first lane in which it fits."""
+    """Return depths, parents and lanes, with a stack per lane; an event goes to the first lane in which it nests."""
     depth, parent, lane = (np.zeros(len(start), np.int64) for _ in range(3))
     lanes: list[list[int]] = [[]]
     for i, (begin, finish) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
@@ -133,7 +126,7 @@ def _slow_tree(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _fitting_lane(lanes: list[list[int]], end: Ints, begin: int, finish: int) -> int:
-    """Return the first lane in which an event nests, a new one if there is none; ended events leave their stacks."""
+    """Return the first lane in which an event nests, or a new one; pop ended events from the stacks."""
     for number, stack in enumerate(lanes):
         while stack and end[stack[-1]] <= begin:
             stack.pop()
@@ -151,29 +144,39 @@ def _self_time(duration: Ints, parent: Ints) -> Ints:
     return duration - spent.astype(np.int64)
 
 
-def _ints(table: EventTable, name: str) -> Ints:
-    return whole_numbers(table.column(name))
-
-
 def whole_numbers(column: pa.ChunkedArray, *, null: int = -1) -> Ints:
-    """Return a column of integers; not to be written to, since it may be the column's own memory."""
+    """Return a column of integers as a read-only array, which may share the column's memory."""
     filled = column.fill_null(null) if column.null_count else column
     values: Ints = filled.to_numpy().astype(np.int64, copy=False)
     return values
 
 
-def of_kind(table: EventTable, kind: Kind) -> npt.NDArray[np.bool_]:
-    """Say which events are of a kind, by the codes of the column rather than its texts."""
-    column = table.column("kind").unify_dictionaries().combine_chunks()
-    if not len(column):
-        return np.zeros(0, np.bool_)
-    flags: npt.NDArray[np.bool_] = column.indices.to_numpy() == column.dictionary.index(kind.value).as_py()
+def int_column(table: pa.Table, name: str) -> Ints:
+    """Return an integer column of a table as a read-only array, -1 for nulls."""
+    return whole_numbers(table.column(name))
+
+
+def text_codes(table: EventTable, name: str) -> tuple[Ints, list[str]]:
+    """Return the dictionary codes of a text column, -1 for nulls, and the texts."""
+    column = table.column(name).unify_dictionaries().combine_chunks()
+    return whole_numbers(column.indices), column.dictionary.to_pylist()
+
+
+def has_text(table: EventTable, name: str, text: str) -> npt.NDArray[np.bool_]:
+    """Flag the events that have a text in a column."""
+    codes, texts = text_codes(table, name)
+    flags: npt.NDArray[np.bool_] = codes == (texts.index(text) if text in texts else -2)
     return flags
 
 
+def is_kind(table: EventTable, kind: Kind) -> npt.NDArray[np.bool_]:
+    """Flag the events of a kind."""
+    return has_text(table, "kind", kind.value)
+
+
 def with_column(table: EventTable, name: str, values: Any) -> EventTable:
-    """Return the table with other values in a column; None stands for no value at all."""
+    """Return the table with the values of a column replaced."""
     index = table.schema.get_field_index(name)
     field = table.schema.field(index)
-    array = values if isinstance(values, pa.Array) else pa.array(values)
+    array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
     return table.set_column(index, field, array.cast(field.type))

@@ -1,4 +1,4 @@
-"""Which of the options that were asked for left nothing in a trace, per framework."""
+"""Finds enabled recording options that had no effect on a trace, per framework."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from unified_profiler.model.nesting import is_kind
 from unified_profiler.model.schema import EventTable, Kind
 
 _COLUMNS = {
@@ -17,34 +18,31 @@ _COLUMNS = {
     "with_modules": "module",
 }
 OPTIONS = tuple(_COLUMNS)
-"""Options whose effect is seen in a column of their own."""
-_LATER = (
-    " Its operators run later than their modules: give api={'synchronize': True} (`run --api-synchronize`) "
+"""Options that fill a column of their own."""
+_ASYNCHRONOUS_HINT = (
+    " Its operators run later than their modules: set api={'synchronize': True} (`run --api-synchronize`) "
     "to have calls wait for them."
 )
 
 
 def without_effect(events: EventTable, options: Collection[str], *, waited: bool) -> Iterator[str]:
-    """Name options without effect on a framework that has operators in a trace, in words.
+    """Yield a sentence for each option that had no effect on a framework with operators in a trace.
 
     Args:
         events: The events of the trace.
-        options: The options that were asked for and that the backends of the trace have.
-        waited: Whether calls of modules waited for the work that they queued.
+        options: The enabled options that the backends of the trace support.
+        waited: Whether module calls waited for the work that they queued.
     """
-    wanted = [name for name in _COLUMNS if name in options]
-    if not wanted:
+    enabled = [name for name in _COLUMNS if name in options]
+    if not enabled:
         return
-    of_interest = pc.is_in(events["kind"].cast("string"), pa.array([Kind.OP.value, Kind.MEMORY.value]))
-    operators = events.filter(of_interest).select(["framework", *(_COLUMNS[name] for name in wanted)])
+    has_columns = pa.array(is_kind(events, Kind.OP) | is_kind(events, Kind.MEMORY))
+    operators = events.select(["framework", *(_COLUMNS[name] for name in enabled)]).filter(has_columns)
     frameworks = operators["framework"].cast("string")
+    hint = "" if waited or not is_kind(events, Kind.MODULE).any() else _ASYNCHRONOUS_HINT
     for framework in sorted(frameworks.unique().drop_null().to_pylist()):
         own = operators.filter(pc.equal(frameworks, framework))
-        for name in wanted:
+        for name in enabled:
             if own[_COLUMNS[name]].null_count == len(own):
-                remedy = _LATER if name == "with_modules" and not waited and _has_modules(events) else ""
-                yield f"{name} had no effect on {framework}: none of its operators has such a value.{remedy}"
-
-
-def _has_modules(events: EventTable) -> bool:
-    return bool(pc.any(pc.equal(events["kind"], Kind.MODULE.value)).as_py())
+                remedy = hint if name == "with_modules" else ""
+                yield f"{name} had no effect on {framework}: none of its operators has a value for it.{remedy}"

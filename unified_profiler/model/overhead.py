@@ -1,4 +1,4 @@
-"""What recording costs: recorded against unrecorded step times of one rank, and whether they can be compared at all."""
+"""Estimates the overhead of recording from recorded and unrecorded step times of a rank, if they are comparable."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from unified_profiler.model.records import Overhead, OverheadUnclear
 from unified_profiler.schedule import Phase
 
 FEWEST_STEPS = 5
-"""Unrecorded steps from which on their median stands for what a step takes."""
+"""Least number of unrecorded steps for a meaningful median."""
 _LARGEST_FALL = 0.5
-"""Fall of step times within either group, as a part of the difference between the groups."""
+"""Allowed decrease of step times within either group, as a share of the difference between the groups."""
 _SIGNIFICANT_Z = 1.645
-"""One-sided, at a level of 5 %."""
+"""One-sided, at a significance level of 5 %."""
 _MOST_POINTS = 100
-"""Longer series are reduced to medians of this many stretches: the slope takes all pairs."""
+"""Longer series are reduced to the medians of this many segments, because the slope takes all pairs."""
 
 
 def overhead_of(steps: pa.Table) -> Overhead:
@@ -43,7 +43,7 @@ def overhead_of(steps: pa.Table) -> Overhead:
 
 
 def _unclear(unrecorded: Ints, recorded: Ints) -> OverheadUnclear | None:
-    """Return why a difference between the two groups does not show the cost of recording; None if it does."""
+    """Return why the difference between the groups does not show the cost of recording; None if it does."""
     if len(unrecorded) < FEWEST_STEPS or not len(recorded):
         return "few_steps"
     trends = [_Trend.of(unrecorded), _Trend.of(recorded)]
@@ -55,11 +55,11 @@ def _unclear(unrecorded: Ints, recorded: Ints) -> OverheadUnclear | None:
 
 @dataclass(frozen=True)
 class _Trend:
-    """By how much step times fall from the first to the last, by the Theil-Sen slope (Sen 1968)."""
+    """The decrease of step times from the first to the last, by the Theil-Sen slope (Sen 1968)."""
 
     fall_ns: float
     z: float
-    """Of the test of Mann (1945) and Kendall (1975), positive for falling times."""
+    """Statistic of the Mann-Kendall test (Mann 1945, Kendall 1975), positive for falling times."""
 
     @property
     def is_significant(self) -> bool:
@@ -73,7 +73,7 @@ class _Trend:
             return cls(0.0, 0.0)
         first, second = np.triu_indices(count, 1)
         falls = values[first] - values[second]
-        score = max(float(np.sign(falls).sum()) - 1, 0.0)  # less one: the continuity correction
+        score = max(float(np.sign(falls).sum()) - 1, 0.0)  # minus one: the continuity correction
         return cls(
             fall_ns=float(np.median(falls / (second - first))) * (count - 1),
             z=score / float(np.sqrt(count * (count - 1) * (2 * count + 5) / 18)),
@@ -81,8 +81,8 @@ class _Trend:
 
 
 def _reduced(durations: Ints) -> npt.NDArray[np.float64]:
-    stretches = np.array_split(durations, min(len(durations), _MOST_POINTS)) if len(durations) else []
-    return np.array([np.median(stretch) for stretch in stretches])
+    segments = np.array_split(durations, min(len(durations), _MOST_POINTS)) if len(durations) else []
+    return np.array([np.median(segment) for segment in segments])
 
 
 def _median(values: Ints) -> int | None:

@@ -1,4 +1,4 @@
-"""Finds events that overlap others of their lane partly, which no tree can show."""
+"""Finds events that overlap others of their lane partly, which a tree cannot represent."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from unified_profiler.model.tree import Flags
 
 
 def overlapping(start: Ints, end: Ints, lane: Ints, candidates: Flags) -> Flags:
-    """Say which of the candidates overlap partly with another event of their lane."""
-    found = np.zeros(len(start), np.bool_)
+    """Flag the candidates that overlap partly with another event of their lane."""
+    flags = np.zeros(len(start), np.bool_)
     end = np.maximum(end, start + 1)
     for number in np.unique(lane[candidates]).tolist():
-        here = np.flatnonzero(lane == number)
-        mine = here[candidates[here]]
-        later_end = _largest(start[here], end[here], start[mine] + 1, end[mine])
-        earlier_start = -_largest(end[here], -start[here], start[mine] + 1, end[mine])
-        found[mine] = (later_end > end[mine]) | (earlier_start < start[mine])
-    return found
+        rows = np.flatnonzero(lane == number)
+        tested = rows[candidates[rows]]
+        latest_end = _range_maximum(start[rows], end[rows], start[tested] + 1, end[tested])
+        earliest_start = -_range_maximum(end[rows], -start[rows], start[tested] + 1, end[tested])
+        flags[tested] = (latest_end > end[tested]) | (earliest_start < start[tested])
+    return flags
 
 
-def _largest(keys: Ints, values: Ints, first: Ints, last: Ints) -> Ints:
-    """Return, for each range of keys, the last excluded, the largest of their values; the smallest number for none."""
+def _range_maximum(keys: Ints, values: Ints, first: Ints, last: Ints) -> Ints:
+    """Return the largest value for each half-open range of keys, by a sparse table; the smallest integer for none."""
     order = np.argsort(keys, kind="stable")
     keys, table = keys[order], [values[order]]
     while len(table[-1]) > 1 << (len(table) - 1):  # table[n][i] is the largest of the 2**n values from i on
@@ -30,9 +30,9 @@ def _largest(keys: Ints, values: Ints, first: Ints, last: Ints) -> Ints:
         table.append(np.maximum(table[-1][:-step], table[-1][step:]))
     begin, finish = np.searchsorted(keys, first), np.searchsorted(keys, last)
     length = finish - begin
-    found = np.full(len(first), np.iinfo(np.int64).min + 1)
+    maximum = np.full(len(first), np.iinfo(np.int64).min + 1)
     for level, largest in enumerate(table):
         step = 1 << level
         fits = np.flatnonzero((length >= step) & (length < 2 * step))
-        found[fits] = np.maximum(largest[begin[fits]], largest[finish[fits] - step])
-    return found
+        maximum[fits] = np.maximum(largest[begin[fits]], largest[finish[fits] - step])
+    return maximum

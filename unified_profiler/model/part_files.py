@@ -1,7 +1,7 @@
-"""Files that are written whole or not at all: under a temporary name first, then renamed.
+"""Writes files atomically: under a temporary name first, then renamed.
 
-A process that is killed leaves its temporary file behind. While one is being written it is locked, and the lock goes
-with the process: so one that is not locked has been abandoned, and whoever comes by may remove it.
+A temporary file is locked while its process writes it. The lock ends with the process, so an unlocked temporary file
+was left by a killed process, and any other may remove it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.E
 
 
 @contextmanager
-def written_whole(path: Path, *, replace: bool = True) -> Iterator[Path]:
-    """Give a temporary path beside `path`, renamed to it at the end and removed if anything fails.
+def atomic_write(path: Path, *, replace: bool = True) -> Iterator[Path]:
+    """Yield a temporary path next to `path`, renamed to it at the end and removed if anything fails.
 
     Args:
-        path: The file to be written.
-        replace: Whether a file of that name is replaced.
+        path: The file to write.
+        replace: Whether an existing file is replaced.
 
     Raises:
-        FileExistsError: There is a file of that name, which is not to be replaced.
+        FileExistsError: The file exists and `replace` is not set.
         OSError: The file cannot be written.
     """
     part, descriptor = _locked_part(path)
@@ -43,7 +43,7 @@ def written_whole(path: Path, *, replace: bool = True) -> Iterator[Path]:
 
 
 def remove_abandoned(folders: Iterable[Path]) -> None:
-    """Remove the temporary files in some folders that processes left which have ended."""
+    """Remove temporary files of processes that have ended from some folders."""
     for folder in folders:
         for part in folder.glob(f".*{_SUFFIX}"):
             with suppress(OSError):
@@ -60,7 +60,7 @@ def _remove_if_abandoned(part: Path) -> None:
 
 
 def _locked_part(path: Path) -> tuple[Path, int]:
-    """Make a temporary file beside a path and lock it, where the file system has locks."""
+    """Create a temporary file next to a path and lock it, if the file system supports locks."""
     while True:
         part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_SUFFIX}")
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
@@ -68,7 +68,7 @@ def _locked_part(path: Path) -> tuple[Path, int]:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
             return part, descriptor
-        os.close(descriptor)  # somebody took it for abandoned before it was locked
+        os.close(descriptor)  # another process removed it as abandoned before it was locked
 
 
 def _rename_if_free(part: Path, path: Path) -> None:

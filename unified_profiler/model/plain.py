@@ -1,35 +1,36 @@
-"""Converts any Python value to plain data, and to JSON that every reader accepts. Nothing here raises.
+"""Converts any Python value to plain data and to standard JSON, without ever raising.
 
-Values that users hand over (`meta` of regions, native options) may be of any class, and whatever their own code does,
-the training goes on.
+Values from users (`meta` of regions, native options) may be of any class, and errors in their code must not stop the
+training.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from typing import Any
 
 from unified_profiler.model.text import storable
 
-_DEEPEST = 50
-"""Containers within containers; what lies deeper becomes text."""
+_MAX_DEPTH = 50
+"""Nesting depth of containers; deeper ones become text."""
 
 
 def json_text(value: Any) -> str:
-    """Return a value as JSON: unchanged where JSON can hold it, else as `plain` converts it."""
+    """Return a value as JSON: unchanged if JSON can represent it, else converted by `plain`."""
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False, default=text_of)
-        text.encode()  # lone surrogates are no UTF-8
-    except Exception:  # noqa: BLE001  keys that are no text, cycles, numbers and strings that JSON cannot hold
+        text.encode()  # raises on lone surrogates
+    except Exception:  # noqa: BLE001  keys that are not text, cycles, numbers and strings that JSON cannot hold
         return json.dumps(plain(value), ensure_ascii=False)
     return text
 
 
 def plain(value: Any, _within: tuple[int, ...] = ()) -> Any:
-    """Return a value as None, booleans, numbers, strings, lists and dictionaries with strings as keys.
+    """Return a value as None, booleans, numbers, strings, lists and dictionaries with string keys.
 
-    Numbers that JSON lacks, and objects, become their text; a container within itself becomes the name of its class.
+    Objects and numbers that JSON lacks become text; a container within itself becomes the name of its class.
     """
     try:
         if isinstance(value, (dict, list, tuple)):
@@ -40,17 +41,15 @@ def plain(value: Any, _within: tuple[int, ...] = ()) -> Any:
 
 
 def text_of(value: object) -> str:
-    """Return the text of a value: by `str`, by `repr` if that fails, else a placeholder that names its class."""
-    for way in (str, repr):
-        try:
-            return storable(way(value))
-        except Exception:  # noqa: BLE001, S112  it is code of the user's
-            continue
+    """Return the text of a value: by `str`, by `repr` if that fails, else a placeholder with its class name."""
+    for convert in (str, repr):
+        with suppress(Exception):  # user code
+            return storable(convert(value))
     return _placeholder(value)
 
 
 def _container(value: dict[Any, Any] | list[Any] | tuple[Any, ...], within: tuple[int, ...]) -> Any:
-    if id(value) in within or len(within) == _DEEPEST:
+    if id(value) in within or len(within) == _MAX_DEPTH:
         return _placeholder(value)
     inside = (*within, id(value))
     if isinstance(value, dict):
@@ -64,7 +63,7 @@ def _single(value: Any) -> Any:
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, int):
-        # As Python limits the digits of a number in text
+        # Python limits the number of digits when converting to text
         return int(value) if abs(value) < 1 << 64 else f"int of {value.bit_length()} bits"
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else repr(float(value))

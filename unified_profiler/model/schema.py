@@ -1,4 +1,4 @@
-"""The event schema: the one place that says which columns an event has and what they mean.
+"""The event schema: the single definition of the columns of an event and their meaning.
 
 The pydantic record, the JSON Schema and the documentation's table are derived from `COLUMNS` or tested equal to it.
 """
@@ -18,11 +18,11 @@ EventTable: TypeAlias = pa.Table
 """A table with exactly the columns of `EVENT_SCHEMA`, in their order."""
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
-"""Text that repeats: every distinct value is stored once."""
+"""Dictionary-encoded text: every distinct value is stored once."""
 
 
 class Layer(str, Enum):
-    """Which layer of the system an event belongs to."""
+    """The layer of the system that an event belongs to."""
 
     APPLICATION = "application"
     API = "api"
@@ -32,7 +32,7 @@ class Layer(str, Enum):
 
 
 class Kind(str, Enum):
-    """What sort of thing an event is."""
+    """The kind of an event."""
 
     STEP = "step"
     REGION = "region"
@@ -70,7 +70,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("framework", TEXT, "torch, tensorflow, mindspore; null for the facade's own events"),
     Column("start_ns", pa.int64(), "start, nanoseconds since the Unix epoch", nullable=False),
     Column("duration_ns", pa.int64(), "duration", nullable=False),
-    Column("self_ns", pa.int64(), "duration less that of the children on the same thread", nullable=False),
+    Column("self_ns", pa.int64(), "duration minus that of the children on the same thread", nullable=False),
     Column("depth", pa.int16(), "how many events enclose it", nullable=False),
     Column("step", pa.int32(), "the step it began in; null outside steps"),
     Column("cycle", pa.int32(), "the cycle of the trace"),
@@ -92,11 +92,11 @@ COLUMNS: tuple[Column, ...] = (
     Column("value", pa.float64(), "value of a counter"),
     Column("stack", TEXT, "Python stack, where recorded"),
     Column("module", TEXT, "qualified path of the layer in the model"),
-    Column("attributes", TEXT, "JSON object of whatever else the native profiler said"),
+    Column("attributes", TEXT, "JSON object of everything else that the native profiler recorded"),
 )
 
 JSON_COLUMNS = frozenset({"input_shapes", "input_types", "output_shapes", "output_types", "attributes"})
-"""Columns whose text is JSON."""
+"""Text columns that contain JSON."""
 
 EVENT_SCHEMA: pa.Schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in COLUMNS])
 
@@ -106,23 +106,23 @@ _ZERO_BY_DEFAULT = frozenset({"id", "self_ns", "depth"})  # filled in by nesting
 def event_table(columns: Mapping[str, Any], *, rows: int) -> EventTable:
     """Build an event table from some of its columns.
 
-    A column may be an Arrow array, a numpy array, a list, or one scalar that holds for every row. Columns that are
-    not given are null; `id`, `self_ns` and `depth` are zero until `nest` fills them.
+    A column may be an Arrow array, a numpy array, a list, or a scalar for all rows. Omitted columns are null; `id`,
+    `self_ns` and `depth` are zero until `nest` fills them.
 
     Raises:
-        ValueError: A column of that name does not exist, or has the wrong length.
+        ValueError: A column is unknown or has the wrong length.
     """
     unknown = columns.keys() - set(EVENT_SCHEMA.names)
     if unknown:
         msg = f"The event schema has no column {sorted(unknown)}; its columns are {EVENT_SCHEMA.names}."
         raise ValueError(msg)
-    empty = {kind: _repeat(None, kind, rows) for kind in {field.type for field in EVENT_SCHEMA}}
-    arrays = [_column(field, columns.get(field.name), rows, empty[field.type]) for field in EVENT_SCHEMA]
+    nulls = {dtype: _repeat(None, dtype, rows) for dtype in {field.type for field in EVENT_SCHEMA}}
+    arrays = [_column(field, columns.get(field.name), rows, nulls[field.type]) for field in EVENT_SCHEMA]
     return pa.table(arrays, schema=EVENT_SCHEMA)
 
 
 def schema_of(columns: Sequence[str]) -> pa.Schema:
-    """Return the part of the event schema that some columns make up, in the order given."""
+    """Return the event schema reduced to some columns, in the given order."""
     return pa.schema([EVENT_SCHEMA.field(name) for name in columns])
 
 
@@ -131,11 +131,11 @@ def empty_table() -> EventTable:
     return event_table({}, rows=0)
 
 
-def _column(field: pa.Field, value: Any, rows: int, empty: pa.Array) -> pa.Array | pa.ChunkedArray:
+def _column(field: pa.Field, value: Any, rows: int, nulls: pa.Array) -> pa.Array | pa.ChunkedArray:
     if value is None and field.name in _ZERO_BY_DEFAULT:
         value = 0
     if value is None:
-        return empty
+        return nulls
     if isinstance(value, (str, int, float)):
         return _repeat(value, field.type, rows)
     array = value if isinstance(value, (pa.Array, pa.ChunkedArray)) else pa.array(value)
@@ -149,8 +149,8 @@ def _column(field: pa.Field, value: Any, rows: int, empty: pa.Array) -> pa.Array
     return array.cast(field.type)
 
 
-def _repeat(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
-    if kind != TEXT:
-        return pa.repeat(pa.scalar(value, kind), rows)
+def _repeat(value: Any, dtype: pa.DataType, rows: int) -> pa.Array:
+    if dtype != TEXT:
+        return pa.repeat(pa.scalar(value, dtype), rows)
     indices = pa.repeat(pa.scalar(None if value is None else 0, pa.int32()), rows)
     return pa.DictionaryArray.from_arrays(indices, pa.array([] if value is None else [value], pa.string()))

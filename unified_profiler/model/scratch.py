@@ -1,4 +1,4 @@
-"""Temporary directories that a killed process does not leave behind for good: the next one removes them."""
+"""Temporary directories; those of killed processes are removed by the next process that creates one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LOCK = "owner.lock"
 
 
 class Scratch:
-    """The temporary directory of one Profiler, private to the user, made when it is first asked for.
+    """A temporary directory, private to the user and created at first use.
 
-    It is locked as long as its process lives; one that is not was abandoned.
+    It is locked as long as its process lives; an unlocked one was abandoned.
     """
 
     def __init__(self) -> None:
@@ -27,8 +27,8 @@ class Scratch:
         self._removal: weakref.finalize[[Path, int], Scratch] | None = None
 
     def folder(self, name: str) -> Path:
-        """Return a path in it that does not exist yet."""
-        if self._root is not None and not self._root.is_dir():  # somebody has cleared the temporary directory
+        """Return a path in the directory that does not exist yet."""
+        if self._root is not None and not self._root.is_dir():  # the temporary files of the system were cleared
             self.remove()
         if self._root is None:
             _remove_abandoned(Path(tempfile.gettempdir()))
@@ -37,19 +37,19 @@ class Scratch:
         return self._root / name
 
     def remove(self) -> None:
-        """Remove it and what is in it."""
+        """Remove the directory and its content."""
         if self._removal is not None:
             self._removal()
         self._release()
 
     def keep(self, folder: Path) -> None:
-        """Leave it to the user if a folder is in it that is to be kept: nobody removes it."""
+        """Leave the directory to the user for good, if a given folder is in it."""
         if self._root is not None and folder.is_relative_to(self._root):
             (self._root / _LOCK).unlink(missing_ok=True)
             self.leave()
 
     def leave(self) -> None:
-        """Have no part in it any more, as a forked child."""
+        """Give up the directory without removing it, as a forked child must."""
         if self._removal is not None:
             self._removal.detach()
         self._release()
@@ -65,9 +65,9 @@ def _locked_directory() -> tuple[Path, FileLock]:
         root = Path(tempfile.mkdtemp(prefix=_PREFIX))
         lock = FileLock(root / _LOCK)
         with suppress(OSError):
-            if lock.take(make=True) and (root / _LOCK).exists():
+            if lock.take(create=True) and (root / _LOCK).exists():
                 return root, lock
-            lock.forget()  # somebody took it for abandoned before it was locked
+            lock.forget()  # another process removed it as abandoned before it was locked
             continue
         return root, lock  # a file system without locks
 
@@ -83,5 +83,5 @@ def _remove_abandoned(temporary: Path) -> None:
 
 
 def _remove(root: Path, process: int) -> None:
-    if os.getpid() == process:  # a forked child exits, too
+    if os.getpid() == process:  # not at the exit of a forked child
         shutil.rmtree(root, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The table of all steps of a run, recorded or not, and the file `steps.arrow`, which grows cycle by cycle."""
+"""The table of all steps of a run, recorded or not, and its file `steps.arrow`, which grows with every cycle."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ STEP_SCHEMA = pa.schema(
     ]
 )
 _PHASES = tuple(Phase)
-_IN_FILE = STEP_SCHEMA.set(4, pa.field("phase", pa.dictionary(pa.int8(), pa.string()), nullable=False))
+_PHASE_NAMES = [phase.value for phase in _PHASES]
+_FILE_SCHEMA = STEP_SCHEMA.set(4, pa.field("phase", pa.dictionary(pa.int8(), pa.string()), nullable=False))
 
 
 def phase_codes(phases: list[Phase]) -> npt.NDArray[np.int8]:
-    """Return the number of each phase, as `step_table` takes them."""
+    """Return the codes of phases for `step_table`."""
     return np.array([_PHASES.index(phase) for phase in phases], np.int8)
 
 
 def step_table(*, rank: int, first: int, start_ns: Ints, end_ns: Ints, phase: npt.NDArray[np.int8]) -> pa.Table:
-    """Build the table of consecutive steps of one rank, of which the first has the given number."""
-    names = pa.array([each.value for each in _PHASES])
+    """Build the table of consecutive steps of one rank, beginning with step number `first`."""
     columns = [
         pa.repeat(pa.scalar(rank, pa.int32()), len(end_ns)),
         pa.array(np.arange(first, first + len(end_ns), dtype=np.int32)),
         pa.array(start_ns, pa.int64()),
         pa.array(end_ns, pa.int64()),
-        pa.DictionaryArray.from_arrays(pa.array(phase, pa.int8()), names).cast(pa.string()),
+        pa.DictionaryArray.from_arrays(pa.array(phase, pa.int8()), pa.array(_PHASE_NAMES)).cast(pa.string()),
     ]
     return pa.table(columns, schema=STEP_SCHEMA)
 
@@ -51,7 +51,7 @@ def steps_of_rank(steps: pa.Table, rank: int) -> pa.Table:
 
 
 def steps_of_cycle(steps: pa.Table, *, first: int | None, last: int | None) -> pa.Table:
-    """Return the steps of one cycle of one rank: those that it recorded, and the unrecorded ones that led up to them.
+    """Return the steps that one cycle of one rank recorded, and the unrecorded ones before them.
 
     Args:
         steps: All steps of the rank, in order.
@@ -68,10 +68,9 @@ def steps_of_cycle(steps: pa.Table, *, first: int | None, last: int | None) -> p
 
 
 class StepFile:
-    """A file of steps that grows: an Arrow stream, which stays readable at every moment but within its last batch.
+    """A growing file of steps: an Arrow stream, which is readable at any time up to its last complete batch.
 
-    An append that fails or is interrupted, at whatever moment, leaves `step_count` as it was; the next one replaces
-    what it may have written.
+    An append that fails or is interrupted leaves `step_count` unchanged; the next one overwrites its partial output.
     """
 
     def __init__(self, path: Path) -> None:
@@ -84,7 +83,7 @@ class StepFile:
         return self._written[1]
 
     def append(self, steps: pa.Table) -> None:
-        """Add the steps that follow those in the file.
+        """Append the steps that follow those in the file.
 
         Raises:
             OSError: They cannot be written.
@@ -98,10 +97,13 @@ class StepFile:
 
 
 def _batch(steps: pa.Table, *, first: bool) -> bytes:
-    """Encode steps as a batch of the stream, behind the schema if it is the first; one without steps may be that."""
-    stream = io.BytesIO()
-    pa.ipc.new_stream(stream, _IN_FILE).write_batch(_encoded(steps))
-    return stream.getvalue()[0 if first else _IN_FILE.serialize().size :]
+    """Encode steps as a batch of the stream, preceded by the schema if it is the first."""
+    *columns, phase = (column.combine_chunks() for column in steps.columns)
+    names, stream = pa.array(_PHASE_NAMES), io.BytesIO()
+    codes = pc.index_in(phase, names).cast(pa.int8())
+    batch = pa.record_batch([*columns, pa.DictionaryArray.from_arrays(codes, names)], schema=_FILE_SCHEMA)
+    pa.ipc.new_stream(stream, _FILE_SCHEMA).write_batch(batch)
+    return stream.getvalue()[0 if first else _FILE_SCHEMA.serialize().size :]
 
 
 def read_steps(path: Path | str, content: bytes, *, rows: int = 0) -> pa.Table:
@@ -109,17 +111,10 @@ def read_steps(path: Path | str, content: bytes, *, rows: int = 0) -> pa.Table:
 
     Args:
         path: The file, for messages.
-        content: What it holds.
-        rows: How many steps there are at least, as the manifest has it.
+        content: Its content.
+        rows: The least number of steps, from the manifest.
 
     Raises:
         TraceFormatError: It is damaged, or has fewer steps.
     """
-    return read_stream(path, content, _IN_FILE, rows=rows).cast(STEP_SCHEMA)
-
-
-def _encoded(steps: pa.Table) -> pa.RecordBatch:
-    *columns, phase = (column.combine_chunks() for column in steps.columns)
-    names = pa.array([each.value for each in _PHASES])
-    codes = pc.index_in(phase, names).cast(pa.int8())
-    return pa.record_batch([*columns, pa.DictionaryArray.from_arrays(codes, names)], schema=_IN_FILE)
+    return read_stream(path, content, _FILE_SCHEMA, rows=rows).cast(STEP_SCHEMA)

@@ -1,4 +1,4 @@
-"""Traces as Parquet files and records as JSON: written whole or not at all, checked when they are read."""
+"""Stores traces as Parquet files and records as JSON: written atomically and validated when read."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from unified_profiler.errors import SchemaVersionError, TraceFormatError
-from unified_profiler.model.arrow_files import checked
+from unified_profiler.model.arrow_files import validated
 from unified_profiler.model.foreign import check_regular, check_size, read_bytes, reading
-from unified_profiler.model.part_files import written_whole
+from unified_profiler.model.part_files import atomic_write
 from unified_profiler.model.records import Record, TraceInfo
 from unified_profiler.model.schema import EVENT_SCHEMA, SCHEMA_VERSION, EventTable, schema_of
 from unified_profiler.model.trace import Trace
@@ -25,40 +25,38 @@ _Record = TypeVar("_Record", bound=Record)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file whole or not at all."""
-    with written_whole(path) as part:
+    """Write a text file atomically."""
+    with atomic_write(path) as part:
         part.write_text(text, encoding="utf-8")
 
 
 def write_parquet(trace: Trace, path: Path, *, replace: bool = True) -> None:
-    """Write a trace with its info inside, under a temporary name first.
+    """Write a trace, including its info, atomically.
 
     Args:
         trace: The trace.
         path: The file.
-        replace: Whether a file of that name is replaced; if not, it stays.
+        replace: Whether an existing file is replaced.
 
     Raises:
-        FileExistsError: There is a file of that name, which is not to be replaced.
+        FileExistsError: The file exists and `replace` is not set.
     """
     info = trace.info.model_dump_json().encode()
-    table = trace.events.replace_schema_metadata({_INFO_KEY: info})
-    dictionary = [name for name in EVENT_SCHEMA.names if name not in _DELTA]
-    with written_whole(path, replace=replace) as part:
+    with atomic_write(path, replace=replace) as part:
         pq.write_table(
-            table,
+            trace.events.replace_schema_metadata({_INFO_KEY: info}),
             part,
             compression="zstd",
-            use_dictionary=dictionary,
+            use_dictionary=[name for name in EVENT_SCHEMA.names if name not in _DELTA],
             column_encoding=dict.fromkeys(_DELTA, "DELTA_BINARY_PACKED"),
         )
 
 
 def read_parquet(path: Path) -> Trace:
-    """Read what `write_parquet` wrote; the events only when they are asked for.
+    """Read a file of `write_parquet`; the events only when they are used.
 
     Raises:
-        TraceFormatError: Not a trace of this package, or damaged.
+        TraceFormatError: It is not a trace of this package, or damaged.
         SchemaVersionError: Written by a newer version.
     """
     check_regular(path)
@@ -66,7 +64,7 @@ def read_parquet(path: Path) -> Trace:
         schema = pq.read_schema(path)
     metadata = schema.metadata or {}
     if _INFO_KEY not in metadata:
-        msg = f"{path} is a Parquet file, but not one written by unified_profiler: it holds no trace info."
+        msg = f"{path} is a Parquet file, but not one written by unified_profiler: it contains no trace info."
         raise TraceFormatError(msg)
     info = parse_record(path, metadata[_INFO_KEY], TraceInfo)
     missing = [name for name in EVENT_SCHEMA.names if name not in schema.names]
@@ -77,7 +75,7 @@ def read_parquet(path: Path) -> Trace:
 
 
 def read_record(path: Path, record: type[_Record]) -> _Record:
-    """Read a JSON file that holds one record.
+    """Read a JSON file with one record.
 
     Raises:
         TraceFormatError: It cannot be read, or is damaged.
@@ -87,7 +85,7 @@ def read_record(path: Path, record: type[_Record]) -> _Record:
 
 
 def parse_record(path: Path | str, text: bytes | str, record: type[_Record]) -> _Record:
-    """Parse a record of this package and check that this version can read it."""
+    """Parse a record and check that this version can read it."""
     try:
         parsed = record.model_validate_json(text)
     except ValidationError as error:
@@ -106,16 +104,13 @@ def parse_record(path: Path | str, text: bytes | str, record: type[_Record]) -> 
 def _read_events(path: Path, columns: Sequence[str]) -> EventTable:
     schema = schema_of(columns)
     check_regular(path)
-    with reading(path, expected=_PARQUET), pq.ParquetFile(path, read_dictionary=_texts(schema)) as file:
+    texts = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    with reading(path, expected=_PARQUET), pq.ParquetFile(path, read_dictionary=texts) as file:
         check_size(path, file.metadata.num_rows * sum(map(_width, schema.types)))
-        table = checked(file.read(columns=schema.names).select(schema.names))
+        table = validated(file.read(columns=schema.names).select(schema.names))
         return table.cast(schema).replace_schema_metadata(None)
 
 
-def _texts(schema: pa.Schema) -> list[str]:
-    return [field.name for field in schema if pa.types.is_dictionary(field.type)]
-
-
-def _width(kind: Any) -> int:
-    """Return how many bytes a value takes in memory; of a text, its index."""
-    return int((kind.index_type if pa.types.is_dictionary(kind) else kind).bit_width // 8)
+def _width(dtype: Any) -> int:
+    """Return the bytes of a value in memory; for text, those of its dictionary index."""
+    return int((dtype.index_type if pa.types.is_dictionary(dtype) else dtype).bit_width // 8)

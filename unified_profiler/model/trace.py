@@ -1,4 +1,4 @@
-"""Trace: one recorded cycle of one rank, immutable."""
+"""Trace: the immutable events of one recorded cycle of one rank."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 import pyarrow as pa
 
 from unified_profiler.model.clocks import RankClock
-from unified_profiler.model.nesting import whole_numbers, with_column
+from unified_profiler.model.nesting import int_column, with_column
 from unified_profiler.model.notebook import traces_html
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable
 
 
 class Trace:
-    """Events and what is known about them. The events of a trace on disk are read when first asked for.
+    """Events and their description. The events of a trace on disk are read at first use.
 
     Attributes:
         info: A `TraceInfo` record.
-        file: The Parquet file that holds the events, a path or a url; None for a trace in memory.
-        clock: By what the times in the file are corrected when they are read, if by anything.
+        file: The Parquet file with the events, a path or a URL; None for a trace in memory.
+        clock: The correction applied to times when they are read from the file, if any.
     """
 
     __slots__ = ("_events", "_load", "clock", "file", "info")
@@ -34,7 +34,7 @@ class Trace:
         file: Path | str | None = None,
         clock: RankClock | None = None,
     ) -> None:
-        """Make a trace of a table, or of a function that reads the named columns of it later."""
+        """Create a trace from a table, or from a function that reads the named columns later."""
         self.info = info
         self.file = file
         self.clock = clock
@@ -54,15 +54,15 @@ class Trace:
         return self.file if self._events is None else None
 
     def columns(self, names: Sequence[str]) -> pa.Table:
-        """Return some columns of the events; a trace on disk reads only these, and forgets them."""
+        """Return some columns of the events; a trace on disk reads only these and does not cache them."""
         if self._events is None and self._load is not None:
             return self._read(names)
         return self.events.select(names)
 
     def by_clock(self, clock: RankClock) -> Trace:
-        """Return the trace with its times corrected, now or when they are read."""
-        moments = clock.corrected(np.array([self.info.start_ns, self.info.end_ns])).tolist()
-        info = self.info.model_copy(update=dict(zip(("start_ns", "end_ns"), moments, strict=True)))
+        """Return the trace with corrected times; those of events are corrected when read."""
+        start, end = clock.corrected(np.array([self.info.start_ns, self.info.end_ns])).tolist()
+        info = self.info.model_copy(update={"start_ns": start, "end_ns": end})
         return Trace(self.columns, info, file=self.file, clock=clock)
 
     def _read(self, names: Sequence[str]) -> pa.Table:
@@ -70,14 +70,14 @@ class Trace:
         table = self._load(names)
         if self.clock is None or "start_ns" not in names:
             return table
-        return with_column(table, "start_ns", self.clock.corrected(whole_numbers(table.column("start_ns"))))
+        return with_column(table, "start_ns", self.clock.corrected(int_column(table, "start_ns")))
 
     def __len__(self) -> int:
         """Return the number of events."""
         return self.info.event_count
 
     def __repr__(self) -> str:
-        """Return a line for people."""
+        """Return a one-line summary."""
         info = self.info
         steps = "" if info.first_step is None else f", steps {info.first_step}-{info.last_step}"
         names = ", ".join(sorted(info.frameworks)) or "no framework"
@@ -85,5 +85,5 @@ class Trace:
         return f"<Trace rank {info.rank} cycle {info.cycle}: {info.event_count} events of {names}{steps}{partial}>"
 
     def _repr_html_(self) -> str:
-        """Return what it is, as notebooks show it, without reading the events."""
+        """Return an HTML summary for notebooks, without reading the events."""
         return traces_html("Trace", [self.info])

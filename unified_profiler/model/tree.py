@@ -1,4 +1,4 @@
-"""Walking the tree of nested events from the top down, a whole level at a time."""
+"""Traverses the tree of nested events top-down, one level at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Tree:
 
     @classmethod
     def of(cls, start: Ints, duration: Ints, pid: Ints, tid: Ints) -> Tree:
-        """Find the tree of events by nesting on each thread."""
+        """Compute the tree from the nesting of events on each thread."""
         nesting = find_nesting(start, duration, pid, tid)
         return cls(nesting.parent, nesting.depth)
 
@@ -41,37 +41,37 @@ class Tree:
             yield rows, self.parent[rows]
 
     def inherit(self, own: Ints, *, outermost: bool) -> Ints:
-        """Hand values of at least 0 down the tree.
+        """Propagate non-negative values from ancestors to descendants.
 
         Args:
             own: Each event's own value, -1 for none.
-            outermost: Whether an ancestor's value beats the event's own.
+            outermost: Whether an ancestor's value overrides the event's own.
         """
-        found = own.copy()
+        values = own.copy()
         for rows, parents in self.below_roots():
-            above, here = found[parents], found[rows]
-            found[rows] = np.where(above >= 0, above, here) if outermost else np.where(here >= 0, here, above)
-        return found
+            first, second = (values[parents], values[rows]) if outermost else (values[rows], values[parents])
+            values[rows] = np.where(first >= 0, first, second)
+        return values
 
     def nearest(self, rows: Ints, wanted: Flags) -> Ints:
         """Return the closest wanted event that encloses each of the rows, -1 for none."""
-        found = self.parent[rows]
-        while len(climbing := np.flatnonzero((found >= 0) & ~wanted[found])):
-            found[climbing] = self.parent[found[climbing]]
-        return found
+        ancestor = self.parent[rows]
+        while len(unwanted := np.flatnonzero((ancestor >= 0) & ~wanted[ancestor])):
+            ancestor[unwanted] = self.parent[ancestor[unwanted]]
+        return ancestor
 
     def paths(self, links: Flags, names: Ints, texts: Sequence[str], *, separator: str) -> tuple[Ints, list[str]]:
-        """Return for each event the path of the links that enclose it, itself included, as numbers and their texts."""
+        """Return for each event the path of the links that enclose or equal it, as codes and their texts."""
         path = np.full(len(links), -1, np.int64)
-        known: list[str] = []
+        path_texts: list[str] = []
         for rows in self.levels:
             parents = self.parent[rows]
-            above = np.where(parents >= 0, path[parents], -1)
-            path[rows] = above
+            parent_path = np.where(parents >= 0, path[parents], -1)
+            path[rows] = parent_path
             is_link = links[rows]
-            keys, codes = np.unique((above[is_link] + 1) * len(texts) + names[rows][is_link], return_inverse=True)
-            path[rows[is_link]] = len(known) + codes
+            keys, codes = np.unique((parent_path[is_link] + 1) * len(texts) + names[rows][is_link], return_inverse=True)
+            path[rows[is_link]] = len(path_texts) + codes
             for key in keys.tolist():
-                before, name = divmod(key, len(texts))
-                known.append(f"{known[before - 1]}{separator}{texts[name]}" if before else texts[name])
-        return path, known
+                prefix, name = divmod(key, len(texts))
+                path_texts.append(f"{path_texts[prefix - 1]}{separator}{texts[name]}" if prefix else texts[name])
+        return path, path_texts

@@ -1,4 +1,4 @@
-"""Files and directories as runs: those of this package, and native traces through the backends' normalizers."""
+"""Reads runs from files and directories: those of this package, and native traces through the backends."""
 
 from __future__ import annotations
 

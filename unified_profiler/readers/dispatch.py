@@ -1,8 +1,9 @@
-"""`read`: finds out what a path is and hands it to whoever can read that."""
+"""`read`: detects what a path contains and calls the matching reader."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import msgspec
@@ -11,48 +12,51 @@ from unified_profiler import registry
 from unified_profiler.engine import DuckDBEngine, Engine
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.keywords import checked_keywords
-from unified_profiler.model.foreign import read_bytes
+from unified_profiler.model.foreign import first_bytes, read_bytes
 from unified_profiler.model.records import Manifest
 from unified_profiler.model.run import CYCLES, MANIFEST, STEPS, Run, is_run
 from unified_profiler.model.storage import read_parquet, read_record
 from unified_profiler.readers.chrome import read_chrome
-from unified_profiler.readers.content import Opening, look_into
 from unified_profiler.readers.native import read_native, recognized_by
 from unified_profiler.readers.pending import read_finished
 from unified_profiler.readers.remote import is_url, read_url
 
+_OPENING_BYTES = 1 << 16
+_PARQUET = b"PAR1"
+_OWN_JSON = re.compile(rb'\s*\{\s*"unified_profiler"\s*:')
+
 
 @checked_keywords
 def read(path: str | os.PathLike[str], *, engine: Engine | None = None) -> Run:
-    """Read whatever holds traces.
+    """Read traces from a file, a directory or a URL.
 
     Args:
         path: One of
 
-            * a run directory, or the manifest, the steps or the directory of one of its ranks: the whole run; cycles
-              that its process recorded and did not come to make traces of (`deliver="deferred"`) are finished first;
+            * a run directory, or the manifest, the steps or the directory of one of its ranks: the whole run; recorded
+              cycles that are not traces yet (`deliver="deferred"`) are finished first;
             * a directory of runs (the `output_dir` of a profiler): the run that was started last;
             * a `.parquet` file: a run of that one trace;
             * a `.json` or `.json.gz` file that `write` made: a run of the traces in it;
             * a native trace of one of the backends' frameworks, written by any program: a run of one trace;
-            * the url of a run directory or of a directory of runs, such as `hdfs://name-node/profile`, which the
+            * the URL of a run directory or of a directory of runs, such as `hdfs://name-node/profile`, which the
               engine reads.
 
-        engine: What reads a url: `DuckDBEngine`, the default, those of this machine (`file://`), `SparkEngine` those
-            that its Spark can reach. A plain path needs none.
+        engine: The engine that reads a URL: `DuckDBEngine`, the default, reads those of this machine (`file://`),
+            `SparkEngine` those that its Spark can access. A plain path needs none.
 
     Raises:
         TraceFormatError: The path does not exist, or is damaged, empty or of another kind.
         SchemaVersionError: A newer version of this package wrote it.
-        EngineError: The engine cannot read the url.
+        EngineError: The engine cannot read the URL.
     """
     if isinstance(path, str) and is_url(path):
         return read_url(path, engine or DuckDBEngine())
-    place = Path(path)
-    if not place.exists():
-        msg = f"{place} does not exist. {_accepted()}"
+    path = Path(path)
+    if not path.exists():
+        msg = f"{path} does not exist. {_accepted()}"
         raise TraceFormatError(msg)
-    return _read_directory(place) if place.is_dir() else _read_file(place)
+    return _read_directory(path) if path.is_dir() else _read_file(path)
 
 
 def _read_directory(path: Path) -> Run:
@@ -66,49 +70,54 @@ def _read_directory(path: Path) -> Run:
     backend = recognized_by(path)
     if backend is None:
         names = sorted(entry.name for entry in path.iterdir())
-        found = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"
-        msg = f"The directory {path} holds no run; it holds {found}. {_accepted()}"
+        content = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"
+        msg = f"The directory {path} holds no run; it holds {content}. {_accepted()}"
         raise TraceFormatError(msg)
     return Run(traces=(read_native(path, backend),))
 
 
 def _started(run: Path) -> tuple[int, str]:
-    """When a run was started; one without a readable manifest counts as older than any other."""
+    """Return the start time of a run and its name; a run without a readable manifest is older than any other."""
     try:
-        manifest = min(run.glob(f"rank-*/{MANIFEST}"))
-        record = read_record(manifest, Manifest)
+        return read_record(min(run.glob(f"rank-*/{MANIFEST}")), Manifest).started_ns, run.name
     except (ValueError, OSError):
         return 0, run.name
-    return record.started_ns, run.name
 
 
 def _read_file(path: Path) -> Run:
     run = path.absolute().parent.parent
     if path.name in {MANIFEST, STEPS, CYCLES} and is_run(run):
         return read_finished(run)
-    opening = look_into(path)
-    if opening.is_parquet:
+    opening = _read_opening(path)
+    if opening.startswith(_PARQUET) or path.suffix == ".parquet":
         return Run(traces=(read_parquet(path),))
-    if opening.is_own_json:
+    if _OWN_JSON.match(opening):
         return Run(traces=tuple(read_chrome(path, read_bytes(path))))
     backend = recognized_by(path)
     if backend is None:
-        msg = f"{path} is {_description(opening)}. {_accepted()}"
+        msg = f"{path} is {_description(path, opening)}. {_accepted()}"
         raise TraceFormatError(msg)
     return Run(traces=(read_native(path, backend),))
 
 
-def _description(opening: Opening) -> str:
-    """Say what was found instead of a trace."""
-    if not opening.is_json:
-        return f"no trace: it begins with {opening.start[:16]!r}"
+def _read_opening(path: Path) -> bytes:
+    opening = first_bytes(path, _OPENING_BYTES)
+    if not opening.strip():
+        msg = f"{path} is empty. The program that wrote it may have been stopped too early; record again."
+        raise TraceFormatError(msg)
+    return opening
+
+
+def _description(path: Path, opening: bytes) -> str:
+    if opening.lstrip()[:1] not in {b"{", b"["}:
+        return f"not a trace: it begins with {opening[:16]!r}"
     try:
-        document = msgspec.json.decode(read_bytes(opening.path))
+        document = msgspec.json.decode(read_bytes(path))
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        return f"damaged JSON, perhaps cut off while it was written: {error}"
+        return f"damaged JSON, perhaps truncated while it was written: {error}"
     if isinstance(document, dict):
-        return f"JSON, but no trace: an object with the keys {sorted(document)[:8]}"
-    return f"JSON, but no trace: an array of {len(document)} elements"
+        return f"JSON, but not a trace: an object with the keys {sorted(document)[:8]}"
+    return f"JSON, but not a trace: an array of {len(document)} elements"
 
 
 def _accepted() -> str:

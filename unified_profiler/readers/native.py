@@ -1,4 +1,4 @@
-"""Traces that native profilers wrote, in this program or any other, through the backends' normalizers."""
+"""Reads traces of native profilers, written by any program, through the backends' normalizers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from unified_profiler import registry
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.foreign import reading
 from unified_profiler.model.foreign_values import native_metadata
+from unified_profiler.model.nesting import has_text
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.schema import EventTable, Layer
 from unified_profiler.model.text import storable
@@ -22,8 +23,7 @@ from unified_profiler.spi import Backend, NativeCapture
 
 def recognized_by(path: Path) -> Backend | None:
     """Return the backend whose native profiler wrote the file or directory, or None."""
-    found = (backend for backend in registry.backends().values() if backend.normalizer().recognizes(path))
-    return next(found, None)
+    return next((b for b in registry.backends().values() if b.normalizer().recognizes(path)), None)
 
 
 def read_native(path: Path, backend: Backend) -> Trace:
@@ -41,15 +41,17 @@ def read_native(path: Path, backend: Backend) -> Trace:
 
 def _info(events: EventTable, metadata: Mapping[str, Any], backend: Backend, path: Path) -> TraceInfo:
     distributed = metadata.get("distributedInfo") or {}
-    first, last = _limits(events.column("step"))
+    first, last = _min_max(events.column("step"))
+    # The pid of a device event is the number of the device
+    on_threads = events.filter(pa.array(has_text(events, "layer", Layer.FRAMEWORK.value)))
     return TraceInfo(
         rank=_most_common(events.column("rank"), default=0),
         world_size=distributed.get("world_size", 1),
         host=_most_common(events.column("host"), default=""),
-        pid=_most_common(_on_threads(events).column("pid"), default=0),
+        pid=_most_common(on_threads.column("pid"), default=0),
         frameworks={backend.name: str(metadata.get("framework_version") or "")},
-        start_ns=_limits(events.column("start_ns"))[0] or 0,
-        end_ns=_limits(pc.add(events.column("start_ns"), events.column("duration_ns")))[1] or 0,
+        start_ns=_min_max(events.column("start_ns"))[0] or 0,
+        end_ns=_min_max(pc.add(events.column("start_ns"), events.column("duration_ns")))[1] or 0,
         first_step=first,
         last_step=last,
         event_count=len(events),
@@ -58,14 +60,9 @@ def _info(events: EventTable, metadata: Mapping[str, Any], backend: Backend, pat
     )
 
 
-def _on_threads(events: EventTable) -> EventTable:
-    """Return the events of the framework itself: those of devices have the device's number for a process id."""
-    return events.filter(pc.equal(events.column("layer"), Layer.FRAMEWORK.value))
-
-
-def _limits(values: pa.ChunkedArray) -> tuple[int | None, int | None]:
-    found = pc.min_max(values).as_py()
-    return found["min"], found["max"]
+def _min_max(values: pa.ChunkedArray) -> tuple[int | None, int | None]:
+    limits = pc.min_max(values).as_py()
+    return limits["min"], limits["max"]
 
 
 def _most_common(values: pa.ChunkedArray, *, default: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Runs at a url, which an engine reads: from a distributed file system, an object store, or this machine."""
+"""Reads runs from URLs through an engine: from a distributed file system, an object store or this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unified_profiler.engine import Engine, Events
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.clocks import CLOCKS, Clocks
 from unified_profiler.model.records import CycleRecord, Manifest
-from unified_profiler.model.run import CYCLES, MANIFEST, STEPS, Run, completed
+from unified_profiler.model.run import CYCLES, MANIFEST, STEPS, Run, completed, sorted_traces
 from unified_profiler.model.schema import schema_of
 from unified_profiler.model.steps import read_steps
 from unified_profiler.model.storage import parse_record
@@ -20,19 +20,18 @@ from unified_profiler.model.trace import Trace
 
 
 def is_url(path: str) -> bool:
-    """Say whether a path has a scheme, such as `hdfs://`."""
+    """Return whether a path has a scheme, such as `hdfs://`."""
     return "://" in path
 
 
 def read_url(url: str, engine: Engine) -> Run:
-    """Read a run directory, or the one started last of a directory of runs. Events are read when they are asked for.
+    """Read a run directory, or the last started run in a directory of runs. Events are read at first use.
 
     Raises:
         TraceFormatError: There is no run, or one of its files is damaged.
-        EngineError: The engine cannot read there.
+        EngineError: The engine cannot read from there.
     """
-    place = (unquote(url) if url.startswith("file://") else url).rstrip("/")
-    root, manifests = _found(place, engine)
+    root, manifests = _find_run((unquote(url) if url.startswith("file://") else url).rstrip("/"), engine)
     cycles = {
         _folder(file): _cycle_records(file, text) for file, text in engine.files(f"{root}/rank-*/{CYCLES}").items()
     }
@@ -44,7 +43,7 @@ def read_url(url: str, engine: Engine) -> Run:
     traces = [_trace(f"{root}/{folder}", cycle, engine) for folder in cycles for cycle in cycles[folder]]
     run = Run(
         url=root,
-        traces=tuple(sorted(traces, key=lambda trace: (trace.info.rank, trace.info.cycle))),
+        traces=sorted_traces(traces),
         manifests={
             manifest.rank: completed(manifest, cycles.get(folder, []), steps.get(folder))
             for folder, manifest in manifests.items()
@@ -56,24 +55,24 @@ def read_url(url: str, engine: Engine) -> Run:
     return run
 
 
-def _found(place: str, engine: Engine) -> tuple[str, dict[str, Manifest]]:
-    """Return where the run is, and the manifests by the folders of their ranks."""
-    manifests = _manifests(engine.files(f"{place}/rank-*/{MANIFEST}"))
+def _find_run(url: str, engine: Engine) -> tuple[str, dict[str, Manifest]]:
+    """Return the URL of the run, and its manifests by the names of the rank folders."""
+    manifests = _manifests(engine.files(f"{url}/rank-*/{MANIFEST}"))
     if manifests:
-        return place, {folder: manifest for (_, folder), manifest in manifests.items()}
-    manifests = _manifests(engine.files(f"{place}/*/rank-*/{MANIFEST}"))
+        return url, {folder: manifest for (_, folder), manifest in manifests.items()}
+    manifests = _manifests(engine.files(f"{url}/*/rank-*/{MANIFEST}"))
     if not manifests:
         msg = (
-            f"{place} holds no run. Expected the url of a run directory, which has rank-NNNNN/{MANIFEST}, "
+            f"{url} holds no run. Expected the URL of a run directory, which has rank-NNNNN/{MANIFEST}, "
             "or of a directory of runs."
         )
         raise TraceFormatError(msg)
-    newest, _ = max(manifests, key=lambda at: (manifests[at].started_ns, at))
-    return f"{place}/{newest}", {folder: manifest for (run, folder), manifest in manifests.items() if run == newest}
+    newest, _ = max(manifests, key=lambda key: (manifests[key].started_ns, key))
+    return f"{url}/{newest}", {folder: manifest for (run, folder), manifest in manifests.items() if run == newest}
 
 
 def _manifests(files: Mapping[str, bytes]) -> dict[tuple[str, str], Manifest]:
-    """Return manifests by the names of their run and of the folder of their rank."""
+    """Return manifests by the names of the run and of the rank folder."""
     return {PurePosixPath(file).parts[-3:-1]: parse_record(file, files[file], Manifest) for file in sorted(files)}  # type: ignore[misc]
 
 
@@ -82,7 +81,7 @@ def _folder(file: str) -> str:
 
 
 def _cycle_records(file: str, text: bytes) -> list[CycleRecord]:
-    """Return the cycles that a list names, each once; what follows its last line end is still being written."""
+    """Return the distinct cycles of a list, without its last line, which may still be being written."""
     *lines, _ = text.split(b"\n")
     records = [parse_record(f"{file}, line {number},", line, CycleRecord) for number, line in enumerate(lines, start=1)]
     return list({record.file: record for record in records}.values())

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unified_profiler.model.nesting import of_kind
+from unified_profiler.model.nesting import is_kind
 from unified_profiler.model.plain import json_text
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
 from unified_profiler.recording.regions import NamedSpan
@@ -84,5 +84,5 @@ class Window:
 
 def _latest_start(events: EventTable) -> int:
     """Return the latest start of an event that has a duration, step annotations excluded."""
-    counts = pc.and_(pc.greater(events.column("duration_ns"), 0), pa.array(~of_kind(events, Kind.STEP)))
+    counts = pc.and_(pc.greater(events.column("duration_ns"), 0), pa.array(~is_kind(events, Kind.STEP)))
     return pc.max(events.column("start_ns").filter(counts)).as_py() or 0

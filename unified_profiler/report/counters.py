@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unified_profiler.analysis.columns import ints
-from unified_profiler.model.nesting import Ints, of_kind
+from unified_profiler.model.nesting import Ints, is_kind
 from unified_profiler.model.run import Run
 from unified_profiler.model.schema import EventTable, Kind, Layer
 
@@ -51,7 +51,7 @@ def counters(run: Run) -> Sequence[Counter]:
 
 def _rank_counters(run: Run, rank: int) -> Iterator[Counter]:
     tables = [trace.events for trace in run.traces]
-    counted = _joined([table.filter(pa.array(of_kind(table, Kind.COUNTER))) for table in tables])
+    counted = _joined([table.filter(pa.array(is_kind(table, Kind.COUNTER))) for table in tables])
     hardware = pc.equal(counted.column("layer"), Layer.HARDWARE.value)
     for name, device in _distinct(counted):
         rows = pc.and_(pc.equal(counted.column("name"), name), _equal(counted.column("device"), device))
@@ -59,7 +59,7 @@ def _rank_counters(run: Run, rank: int) -> Iterator[Counter]:
         if len(curve):
             sampled = bool(pc.any(pc.and_(rows, hardware)).as_py())
             yield Counter(rank, name, device, sampled, ints(curve, "start_ns"), curve.column("value").to_numpy())
-    yield from _allocated(rank, [_joined([table.filter(pa.array(of_kind(table, Kind.MEMORY)))]) for table in tables])
+    yield from _allocated(rank, [_joined([table.filter(pa.array(is_kind(table, Kind.MEMORY)))]) for table in tables])
 
 
 def _allocated(rank: int, cycles: Sequence[pa.Table]) -> Iterator[Counter]:

@@ -12,7 +12,7 @@ from unified_profiler.analysis.categories import categories, category_codes
 from unified_profiler.analysis.columns import Coded, coded, ints
 from unified_profiler.analysis.lanes import Lanes, find_lanes
 from unified_profiler.analysis.op_tree import op_tree
-from unified_profiler.model.nesting import Ints, of_kind
+from unified_profiler.model.nesting import Ints, is_kind
 from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.model.trace import Trace
 
@@ -38,7 +38,7 @@ class TraceSpans:
         self.duration = ints(self.events, "duration_ns")
         self.own = ints(self.events, "self_ns")
         self.depth = ints(self.events, "depth")
-        self.steps = np.flatnonzero(of_kind(self.events, Kind.STEP))
+        self.steps = np.flatnonzero(is_kind(self.events, Kind.STEP))
         """Rows of steps."""
 
     @cached_property

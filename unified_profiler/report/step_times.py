@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from unified_profiler.analysis.columns import ints
-from unified_profiler.model.nesting import Ints, of_kind
+from unified_profiler.model.nesting import Ints, is_kind
 from unified_profiler.model.run import Run
 from unified_profiler.model.schema import Kind
 from unified_profiler.schedule import Phase
@@ -67,7 +67,7 @@ def _from_table(steps: pa.Table, rank: int) -> StepTimes:
 def _from_events(run: Run, rank: int) -> StepTimes:
     """Return the steps of a run without a step table, such as one read from a file of another program."""
     tables = [trace.events for trace in run.traces]
-    rows = [table.filter(pa.array(of_kind(table, Kind.STEP))) for table in tables]
+    rows = [table.filter(pa.array(is_kind(table, Kind.STEP))) for table in tables]
     if not sum(map(len, rows)):
         return StepTimes(rank, *[np.zeros(0, np.int64)] * 4)
     steps = pa.concat_tables([table.select(["step", "start_ns", "duration_ns"]) for table in rows]).sort_by("start_ns")

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.foreign import opening_of, reading
+from unified_profiler.model.foreign import peek_bytes, reading
 from unified_profiler.model.foreign_values import checked_events
 from unified_profiler.model.schema import EventTable
 from unified_profiler.spi import NativeCapture
@@ -87,5 +87,5 @@ def _is_host(folder: Path) -> bool:
 
 
 def _is_analysis(folder: Path) -> bool:
-    opening = opening_of(folder / TRACE, _OPENING)
+    opening = peek_bytes(folder / TRACE, _OPENING)
     return opening.lstrip().startswith(b"[") and any(name in opening for name in _PROCESS_NAMES)

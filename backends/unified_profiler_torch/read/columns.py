@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from unified_profiler.model.columns import Index, encode, look_up, text, with_nulls
 from unified_profiler.model.foreign_values import LARGEST_NUMBER, bounded, nanoseconds, whole
-from unified_profiler.model.module_time import RELATIVE
+from unified_profiler.model.module_attribution import RELATIVE
 from unified_profiler.model.nesting import FIRST_LANE, Ints
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
 from unified_profiler.model.tree import Flags, Tree

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.foreign import opening_of, read_bytes
+from unified_profiler.model.foreign import peek_bytes, read_bytes
 
 Header = dict[str, Any]
 
@@ -60,7 +60,7 @@ class Document:
 
 def looks_like_kineto(path: Path) -> bool:
     """Return whether the first bytes are those of a Kineto trace, plain or gzip."""
-    head = opening_of(path, _SNIFF_BYTES)
+    head = peek_bytes(path, _SNIFF_BYTES)
     return head.lstrip()[:1] in {b"{", b"["} and any(key in head for key in _KEYS)
 
 

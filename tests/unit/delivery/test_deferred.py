@@ -216,4 +216,4 @@ def test_a_long_wait_is_announced(monkeypatch: pytest.MonkeyPatch, caplog: pytes
         assert "takes a while" not in caplog.text
         monkeypatch.setattr("unified_profiler.delivery.pending.LONG_BYTES", 1)
         delivered()
-    assert "takes a while: 2 cycles" in caplog.text
+    assert "Making traces of 2 recorded cycles" in caplog.text

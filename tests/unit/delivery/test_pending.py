@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from unified_profiler.delivery.finishing import EndedCycle
-from unified_profiler.delivery.pending import is_pending, load, put_away, store
+from unified_profiler.delivery.pending import is_pending, load, remove_cycle_folder, store
 from unified_profiler.model.records import StepSignal, TraceInfo
 from unified_profiler.recording.regions import NamedSpan
 from unified_profiler.recording.window import Step, Window
@@ -73,7 +73,7 @@ def test_a_disk_that_fills_up_leaves_no_cycle(tmp_path: Path, monkeypatch: pytes
 
 def test_files_that_are_put_away_are_the_native_ones_alone(tmp_path: Path) -> None:
     store(ended(tmp_path / "cycle"), tmp_path / "cycle")
-    put_away(tmp_path / "cycle", native=tmp_path / "native" / "cycle")
+    remove_cycle_folder(tmp_path / "cycle", native=tmp_path / "native" / "cycle")
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()] == [
         "native/cycle/torch/trace.json"
     ]

@@ -400,12 +400,12 @@ def test_of_several_runs_at_a_url_the_last_is_taken(tmp_path: Path, engine: Engi
 
 
 def test_a_url_without_a_run_is_told(tmp_path: Path, engine: Engine) -> None:
-    with pytest.raises(TraceFormatError, match=r"holds no run\. Expected the url of a run directory"):
+    with pytest.raises(TraceFormatError, match=r"holds no run\. Expected the URL of a run directory"):
         up.read(f"file://{tmp_path}", engine=engine)
 
 
 def test_places_out_of_reach_are_told(spark: up.SparkEngine) -> None:
-    with pytest.raises(EngineError, match=r"lies elsewhere\. Read it with SparkEngine"):
+    with pytest.raises(EngineError, match=r"reads only files of this machine.*Read it with SparkEngine"):
         up.read("hdfs://name-node/profile")
     with pytest.raises(EngineError, match=r"(?s)Spark failed: .*No FileSystem for scheme .nowhere"):
         up.read("nowhere://name-node/profile", engine=spark)
@@ -429,7 +429,7 @@ def test_a_running_spark_is_used_and_left_alone(spark: up.SparkEngine, trace: Tr
 
 
 def test_a_second_spark_is_refused(spark: up.SparkEngine, trace: Trace) -> None:
-    with pytest.raises(EngineError, match=r"runs Spark at local\[2\] already.*local\[1\] was asked for"):
+    with pytest.raises(EngineError, match=r"already runs Spark at local\[2\].*local\[1\] was requested"):
         up.query(trace, "select 1", engine=up.SparkEngine("local[1]"))
 
 
@@ -458,7 +458,7 @@ def test_no_java_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_a_wrong_java_home_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(EngineError, match=rf"JAVA_HOME is {tmp_path}, which holds no bin/java"):
+    with pytest.raises(EngineError, match=rf"JAVA_HOME is {tmp_path}, which contains no bin/java"):
         up.SparkEngine()
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.arrow_files import checked, read_stream, write_stream
+from unified_profiler.model.arrow_files import read_stream, validated, write_stream
 from unified_profiler.model.columns import text
 from unified_profiler.model.schema import EVENT_SCHEMA, TEXT, event_table
 
@@ -52,7 +52,7 @@ def test_a_text_column_has_an_index_of_its_dictionary_in_every_slot(codes: list[
 
 
 def test_an_index_outside_its_dictionary_under_a_null_is_put_inside() -> None:
-    table = checked(unsound([0, -1, 1, 1920037489], [True, False, True, False], ["a", "b"]))
+    table = validated(unsound([0, -1, 1, 1920037489], [True, False, True, False], ["a", "b"]))
     assert table.column("x").to_pylist() == ["a", None, "b", None]
     assert indices(table.column("x").chunk(0)).tolist() == [0, 0, 1, 0]
 
@@ -60,7 +60,7 @@ def test_an_index_outside_its_dictionary_under_a_null_is_put_inside() -> None:
 @pytest.mark.parametrize("index", [-1, 2])
 def test_an_index_outside_its_dictionary_is_refused(index: int) -> None:
     with pytest.raises(pa.ArrowInvalid, match="out of bounds"):
-        checked(unsound([0, index], [True, True], ["a", "b"]))
+        validated(unsound([0, index], [True, True], ["a", "b"]))
 
 
 def test_a_stream_comes_back(tmp_path: Path) -> None:

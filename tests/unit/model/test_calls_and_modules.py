@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unified_profiler.model.alignment import CLOCK_SLACK_NS, align
+from unified_profiler.model.alignment import CLOCK_SLACK_NS, align_calls
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.schema import EventTable
 from unified_profiler.testing import timed_events
@@ -39,26 +39,26 @@ def by_name(table: EventTable, column: str) -> dict[str, Any]:
 
 def test_a_border_that_cuts_an_operator_a_little_moves_to_its_nearer_edge() -> None:
     native = events(("op", "op", 100, 5000))
-    assert span(align(call(110, 6000), native)) == (100, 6000)
-    assert span(align(call(0, 4990), native)) == (0, 5000)
-    assert span(align(call(4990, 6000), native)) == (5000, 6000)
+    assert span(align_calls(call(110, 6000), native)) == (100, 6000)
+    assert span(align_calls(call(0, 4990), native)) == (0, 5000)
+    assert span(align_calls(call(4990, 6000), native)) == (5000, 6000)
 
 
 def test_what_cuts_by_more_than_clocks_differ_is_left_alone() -> None:
     native = events(("op", "op", 0, 10 * CLOCK_SLACK_NS))
     between = 5 * CLOCK_SLACK_NS
-    assert span(align(call(between, 20 * CLOCK_SLACK_NS), native)) == (between, 20 * CLOCK_SLACK_NS)
+    assert span(align_calls(call(between, 20 * CLOCK_SLACK_NS), native)) == (between, 20 * CLOCK_SLACK_NS)
 
 
 def test_a_call_within_an_operator_stays_there_and_meets_what_is_deeper() -> None:
     native = events(("outer", "op", 0, 1000), ("inner", "op", 200, 300))
-    assert span(align(call(210, 900), native)) == (200, 900)
-    assert span(align(call(100, 290), native)) == (100, 300)
-    assert span(align(call(400, 500), native)) == (400, 500)
+    assert span(align_calls(call(210, 900), native)) == (200, 900)
+    assert span(align_calls(call(100, 290), native)) == (100, 300)
+    assert span(align_calls(call(400, 500), native)) == (400, 500)
 
 
 def test_other_threads_do_not_matter() -> None:
-    assert span(align(call(110, 600, tid=2), events(("op", "op", 100, 500)))) == (110, 600)
+    assert span(align_calls(call(110, 600, tid=2), events(("op", "op", 100, 500)))) == (110, 600)
 
 
 @given(
@@ -71,7 +71,7 @@ def test_aligned_calls_nest_with_operators_in_a_row(found: list[tuple[int, int]]
         if begin >= ends:
             ends = begin + length
             rows.append(("op", "op", begin, ends))
-    first, last = span(align(call(start, start + duration), events(*rows)))
+    first, last = span(align_calls(call(start, start + duration), events(*rows)))
     for _, _, begin, end in rows:
         apart = end <= first or begin >= last
         assert apart or (first <= begin and end <= last) or (begin <= first and last <= end)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from unified_profiler.model.event import Event, json_schema, records
+from unified_profiler.model.event import Event, json_schema
 from unified_profiler.model.schema import EVENT_SCHEMA
 from unified_profiler.testing import TraceBuilder
 
@@ -24,7 +24,7 @@ def test_required_fields_are_the_columns_that_are_never_null() -> None:
 
 def test_rows_become_records() -> None:
     trace = TraceBuilder().op("conv", 0, 10, bytes=5).build()
-    (event,) = records(trace.events)
+    (event,) = map(Event.model_validate, trace.events.to_pylist())
     assert event.model_dump()["bytes"] == 5
 
 

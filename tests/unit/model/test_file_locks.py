@@ -14,14 +14,14 @@ HOLDS = """
 import sys
 from pathlib import Path
 from unified_profiler.model.file_locks import FileLock
-print(FileLock(Path(sys.argv[1])).take(make=True), flush=True)
+print(FileLock(Path(sys.argv[1])).take(create=True), flush=True)
 sys.stdin.read()
 """
 
 
 def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
     one, two = FileLock(tmp_path / "lock"), FileLock(tmp_path / "lock")
-    assert one.take(make=True)
+    assert one.take(create=True)
     assert not two.take()
     one.release()
     one.release()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from unified_profiler.errors import ConfigurationError, QueryError, TraceFormatError
-from unified_profiler.model.foreign import LIMIT_VARIABLE, first_bytes, opening_of, read_bytes, reading
+from unified_profiler.model.foreign import LIMIT_VARIABLE, first_bytes, peek_bytes, read_bytes, reading
 
 
 def test_a_plain_and_a_packed_file_hold_the_same(tmp_path: Path) -> None:
@@ -103,4 +103,4 @@ def test_the_first_bytes_of_a_packed_file_with_an_endless_header_are_none(tmp_pa
 def test_the_opening_of_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
     (tmp_path / "broken").write_bytes(b"\x1f\x8b broken")
     places = [tmp_path, tmp_path / "broken", tmp_path / "missing", Path("/dev/zero"), Path("\0")]
-    assert [opening_of(path, 10) for path in places] == [b""] * 5
+    assert [peek_bytes(path, 10) for path in places] == [b""] * 5

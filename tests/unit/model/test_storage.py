@@ -13,7 +13,7 @@ import pytest
 import unified_profiler as up
 from unified_profiler.delivery.run_writer import RunWriter, check_output_dir
 from unified_profiler.errors import OutputDirectoryError, SchemaVersionError, TraceFormatError
-from unified_profiler.model.part_files import written_whole
+from unified_profiler.model.part_files import atomic_write
 from unified_profiler.model.records import Manifest
 from unified_profiler.model.run import read_run
 from unified_profiler.model.schema import EVENT_SCHEMA, event_table
@@ -74,7 +74,7 @@ def test_a_damaged_file_is_a_format_error(content: bytes, tmp_path: Path) -> Non
 def test_a_failed_write_leaves_the_old_file_and_no_part(tmp_path: Path) -> None:
     file = tmp_path / "summary.txt"
     file.write_text("old")
-    with pytest.raises(OSError, match="disk full"), written_whole(file) as part:  # noqa: PT012
+    with pytest.raises(OSError, match="disk full"), atomic_write(file) as part:  # noqa: PT012
         part.write_text("half of the n")
         raise OSError("disk full")  # noqa: EM101
     assert [path.name for path in tmp_path.iterdir()] == ["summary.txt"]
@@ -177,7 +177,7 @@ def test_a_settings_file_in_a_directory_that_may_not_be_entered_does_not_count(
 
 
 def test_an_output_dir_that_cannot_be_made_is_refused() -> None:
-    with pytest.raises(OutputDirectoryError, match=r"cannot be made.*Choose another `output_dir`"):
+    with pytest.raises(OutputDirectoryError, match=r"cannot be created.*Choose another `output_dir`"):
         RunWriter(Path("/proc/unified-profiler"), "run", 0)
 
 

@@ -90,7 +90,7 @@ def test_cycles_of_a_process_that_runs_are_left_alone(
     run = up.read(tmp_path)
     assert run.traces == ()
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == files
-    assert "missing here: 2" in caplog.text
+    assert "2 cycles in" in caplog.text
     assert any("still runs" in hint for hint in run.manifests[0].hints)
     prof.stop()
     assert ops(up.read(tmp_path)) == BOTH
@@ -194,10 +194,10 @@ def test_two_readers_at_once_give_the_same(left: Path, backend: FakeBackend, mon
         assert second_waits.wait(600)
         return finish(*args, **kwargs)
 
-    def noted_take(self: FileLock, *, wait: bool = False, make: bool = False) -> bool:
+    def noted_take(self: FileLock, *, wait: bool = False, create: bool = False) -> bool:
         if wait:
             second_waits.set()
-        return take(self, wait=wait, make=make)
+        return take(self, wait=wait, create=create)
 
     monkeypatch.setattr(reading, "finish", slow_finish)
     monkeypatch.setattr(FileLock, "take", noted_take)
@@ -226,7 +226,7 @@ up.read(sys.argv[1])
 """
 
 
-@pytest.mark.parametrize("moment", ["finish", "write_trace", "put_away"])
+@pytest.mark.parametrize("moment", ["finish", "write_trace", "remove_cycle_folder"])
 def test_a_reader_that_is_killed_leaves_everything_to_the_next(moment: str, left: Path) -> None:
     done = subprocess.run([sys.executable, "-c", DIES, str(left.parent), moment])
     assert done.returncode == -signal.SIGKILL

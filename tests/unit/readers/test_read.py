@@ -172,7 +172,7 @@ def test_empty_gzip(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"hello", b"\x89PNG\r\n", b"\xff\xfe\x00"])
 def test_unknown_format(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "t.json").write_bytes(content)
-    fails(tmp_path / "t.json", "no trace: it begins with", "Expected a run directory")
+    fails(tmp_path / "t.json", "not a trace: it begins with", "Expected a run directory")
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_unknown_format(content: bytes, tmp_path: Path) -> None:
 )
 def test_json_of_another_kind(document: Any, found: str, tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text(json.dumps(document))
-    fails(tmp_path / "package.json", "JSON, but no trace", found)
+    fails(tmp_path / "package.json", "JSON, but not a trace", found)
 
 
 @pytest.mark.parametrize("text", ['{"name": "x", "ver', r'{"name": "\udc00\ud800"}', '{"name": "\udcff"}'])

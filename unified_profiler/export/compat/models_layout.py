@@ -31,7 +31,7 @@ from unified_profiler.export.writing import writing_to
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.columns import look_up
 from unified_profiler.model.nesting import whole_numbers, with_column
-from unified_profiler.model.part_files import written_whole
+from unified_profiler.model.part_files import atomic_write
 from unified_profiler.model.run import Run
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable
 from unified_profiler.model.storage import write_text
@@ -148,7 +148,7 @@ def _write_lines(events: EventTable, path: Path) -> None:
     used = [name for name in EVENT_SCHEMA.names if name != "id" and events.column(name).null_count < len(events)]
     ids = whole(whole_numbers(events.column("id")))
     line = joined([constant('{"id":'), ids, *(member(events, name) for name in used), constant("}\n")])
-    with written_whole(path) as temporary, temporary.open("wb") as file:
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
         for rows in row_blocks(range(len(events))):
             file.write(as_buffer(line(rows), separator=""))
 

@@ -12,7 +12,7 @@ from unified_profiler import registry
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.export.compat.models_steps import ModelStep, TraceColumns
 from unified_profiler.model.foreign import inside, reading
-from unified_profiler.model.part_files import written_whole
+from unified_profiler.model.part_files import atomic_write
 from unified_profiler.model.run import NATIVE
 from unified_profiler.spi import StepStatistics
 
@@ -56,7 +56,7 @@ def write_native_statistics(part: ModelStep, statistics: NativeStatistics, path:
     if not runs:
         return False
     try:
-        with written_whole(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
             for run in runs:
                 file.write(run.text())
     except TraceFormatError as error:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.foreign import opening_of, read_bytes
+from unified_profiler.model.foreign import peek_bytes, read_bytes
 from unified_profiler.model.foreign_values import bounded
 from unified_profiler.model.nesting import Ints
 from unified_profiler.spi.protobuf import DAMAGED, message_classes
@@ -185,7 +185,7 @@ class Space:
 
 def looks_like_xplane(path: Path) -> bool:
     """Return whether the first bytes are those of an XPlane file."""
-    return _FIRST_PLANE.match(opening_of(path, _SNIFF)) is not None
+    return _FIRST_PLANE.match(peek_bytes(path, _SNIFF)) is not None
 
 
 def open_space(path: Path) -> Space:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.foreign import opening_of, read_bytes
+from unified_profiler.model.foreign import peek_bytes, read_bytes
 from unified_profiler.spi.protobuf import DAMAGED, message_classes
 from unified_profiler_tensorflow.read.run_metadata.names import dtype_enum
 
@@ -94,7 +94,7 @@ which are never set. Graphs are counted, not decoded."""
 
 def recognizes(path: Path) -> bool:
     """Return whether the first bytes are those of a RunMetadata or a StepStats with a device."""
-    return _device_depth(opening_of(path, _SNIFF)) is not None
+    return _device_depth(peek_bytes(path, _SNIFF)) is not None
 
 
 def load(path: Path) -> Any:

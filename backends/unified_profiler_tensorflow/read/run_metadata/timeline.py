@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import msgspec
 
 from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.foreign import opening_of, read_bytes, reading
+from unified_profiler.model.foreign import peek_bytes, read_bytes, reading
 from unified_profiler.model.foreign_values import checked_events
 from unified_profiler.model.schema import EventTable
 from unified_profiler.spi.lanes import lane_number
@@ -63,7 +63,7 @@ class _Document(msgspec.Struct, rename={"events": "traceEvents"}):
 
 def recognizes(path: Path) -> bool:
     """Return whether the first bytes are those of a timeline."""
-    head = opening_of(path, _SNIFF)
+    head = peek_bytes(path, _SNIFF)
     return _OPENING.match(head) is not None and _ALLOCATORS.search(head) is not None
 
 
