@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unified_profiler.spi import Abilities, Backend, BackendDescriptor, Capability, lazy
+from unified_profiler.spi import Abilities, Backend, BackendDescriptor, Capability, EventConventions, lazy
 
 backend: Backend = BackendDescriptor(
     name="mindspore",
@@ -14,5 +14,9 @@ backend: Backend = BackendDescriptor(
         step_hooks=lazy("unified_profiler_mindspore.steps.hooks:step_hooks"),
         api_surface=lazy("unified_profiler_mindspore.api.surface:MindSporeSurface"),
         allocated_bytes=lazy("unified_profiler_mindspore.record.allocators:allocated_bytes"),
+    ),
+    conventions=EventConventions(
+        data_loading=r"GetNext",
+        synchronizing_collectives=r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier",
     ),
 )

@@ -6,7 +6,8 @@ A meeting is a collective that no rank can leave before all have come: an all-re
 from __future__ import annotations
 
 import re
-from functools import cache, reduce
+from collections.abc import Mapping
+from functools import reduce
 from operator import or_
 
 import msgspec
@@ -14,41 +15,44 @@ import numpy as np
 import pyarrow as pa
 
 from unified_profiler.analysis import step_facts
-from unified_profiler.analysis.columns import coded, ints
+from unified_profiler.analysis.columns import Flags, coded, ints
 from unified_profiler.analysis.intervals import NEVER, Spans
 from unified_profiler.analysis.step_facts import Lanes, Steps, facts, of_trace, parts, regions
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind
+from unified_profiler.spi import EventConventions
 
-COLUMNS = (*step_facts.COLUMNS, "self_ns", "tid", "device", "attributes")
+COLUMNS = (*step_facts.COLUMNS, "self_ns", "tid", "device", "framework", "op", "attributes")
 
 SMALL = 0.01
 """An operator has facts if it took at least so much of one of the steps."""
 
-_MEETING = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier|CollectiveReduce", re.IGNORECASE)
-_DATA = re.compile(
-    r"enumerate\(DataLoader\)|Iterator(::|GetNext)|GetNext|"
-    r"(?<![a-z])(data|dataset|data_?loader|data_?loading|load_?(data|batch)|(next|get|fetch)_?batch)(?![a-z])",
-    re.IGNORECASE,
+_SYNCHRONIZING_OPS = frozenset({"x:AllReduce", "x:AllGather", "x:ReduceScatter", "x:AllToAll"})
+_DATA_LOADING = (
+    r"(?<![a-z])(data|dataset|data_?loader|data_?loading|load_?(data|batch)|(next|get|fetch)_?batch)(?![a-z])"
 )
-_GROUP = "Process Group Ranks"
-_COLLECTIVE = "Collective name"
+"""Matches words by which users name what loads data."""
 
 
-def rank_facts(events: EventTable) -> pa.Table:
-    """Return all facts that the analyses of ranks need, in one go over the events."""
+def rank_facts(events: EventTable, conventions: Mapping[str, EventConventions]) -> pa.Table:
+    """Return all facts that the analyses of ranks need, reading the events once.
+
+    Args:
+        events: The events of one trace.
+        conventions: The conventions of each framework, by the name in the column `framework`.
+    """
     lanes = Lanes(events)
     steps = lanes.steps()
     if not len(steps.number):
         return step_facts.FACTS.empty_table()
-    loading = _loading(lanes)
+    loading = _data_loading(lanes, conventions)
     own, order = _order(lanes, reduce(or_, loading.values(), NEVER))
-    met = _meetings(lanes)
+    met = _meetings(lanes, conventions)
     tables = [*parts(steps, order), *regions(lanes, steps), _operators(lanes, steps)]
     tables += [
         steps.facts("loading", spans.within(steps.start, steps.end), name=name) for name, spans in loading.items()
     ]
-    tables += [_met(lanes, steps, met), _exposed(lanes.during(met) - own, steps)]
+    tables += [_met(lanes, steps, met, conventions), _exposed(lanes.during(met) - own, steps)]
     return of_trace(events, tables)
 
 
@@ -67,19 +71,34 @@ def _order(lanes: Lanes, loading: Spans) -> tuple[Spans, list[tuple[str, Spans]]
     return loading | host, [("data", loading), ("compute", host), copies, collectives]
 
 
-def _loading(lanes: Lanes) -> dict[str, Spans]:
-    """Return the regions and operators that load data, told by their names, and when they ran."""
-    names = coded(lanes.events, "name")
-    kinds = {lanes.kind.values.index(k.value) for k in (Kind.REGION, Kind.OP) if k.value in lanes.kind.values}
-    found = {}
-    for code in [code for code, name in enumerate(names.values) if _loads_data(name)]:
-        rows = np.flatnonzero(names.codes == code)
-        found[names.values[code]] = lanes.during(rows[np.isin(lanes.kind.codes[rows], list(kinds))])
-    return found
+def _data_loading(lanes: Lanes, conventions: Mapping[str, EventConventions]) -> dict[str, Spans]:
+    """Return the names of the regions and operators that load data, and when they ran."""
+    rows = lanes.rows(Kind.REGION, Kind.OP)
+    events = lanes.events.select(["name", "framework"]).take(pa.array(rows))
+    loads = _matching(events, "name", _DATA_LOADING)
+    for framework, convention in conventions.items():
+        loads |= _of(events, framework) & _matching(events, "name", convention.data_loading)
+    rows, names = rows[loads], coded(events.filter(pa.array(loads)), "name")
+    return {names.values[code]: lanes.during(rows[names.codes == code]) for code in np.unique(names.codes)}
 
 
-def _loads_data(name: str) -> bool:
-    return _DATA.search(name) is not None
+def _of(events: EventTable, framework: str) -> Flags:
+    return coded(events, "framework").where(framework.__eq__)
+
+
+def _matching(events: EventTable, column: str, pattern: str | None, *, key: str | None = None) -> Flags:
+    """Return the rows in which a column, or an attribute if a key is given, matches a pattern; none without one."""
+    if pattern is None:
+        return np.zeros(len(events), bool)
+    search = re.compile(pattern, re.IGNORECASE).search
+    return coded(events, column).where(lambda text: search(_attribute(text, key) if key else text) is not None)
+
+
+def _attribute(attributes: str | None, key: str | None) -> str:
+    """Return the attribute of that key as a text; empty without it."""
+    if not key or not attributes or key not in attributes:
+        return ""
+    return str(msgspec.json.decode(attributes).get(key, ""))
 
 
 def _operators(lanes: Lanes, steps: Steps) -> pa.Table:
@@ -101,14 +120,19 @@ def _operators(lanes: Lanes, steps: Steps) -> pa.Table:
     return facts("operator", steps.number[number], name=texts, spent=table[number, code].astype(np.int64))
 
 
-def _meetings(lanes: Lanes) -> Ints:
+def _meetings(lanes: Lanes, conventions: Mapping[str, EventConventions]) -> Ints:
     """Return the rows of the meetings themselves, not of the calls that only launch them.
 
     Those on devices, if there are; else those on threads that do nothing else; else all.
     """
     rows = lanes.rows(Kind.COLLECTIVE)
     few = lanes.events.take(pa.array(rows))
-    meet = coded(few, "name").where(_is_meeting) | coded(few, "attributes").where(_says_meeting)
+    meet = coded(few, "op").where(_SYNCHRONIZING_OPS.__contains__)
+    for framework, convention in conventions.items():
+        if (pattern := convention.synchronizing_collectives) is not None:
+            key = convention.collective_name_key
+            matches = _matching(few, "name", pattern) | _matching(few, "attributes", key and pattern, key=key)
+            meet = np.where(_of(few, framework), matches, meet)
     rows, few = rows[meet], few.filter(pa.array(meet))
     device = coded(few, "device").where(lambda name: not name.startswith("cpu"))
     if device.any():
@@ -123,36 +147,22 @@ def _working(lanes: Lanes, threads: Ints) -> list[int]:
     return [thread for thread in threads.tolist() if (tid == thread).any()]
 
 
-def _is_meeting(name: str) -> bool:
-    return _MEETING.search(name) is not None
-
-
-def _says_meeting(attributes: str) -> bool:
-    return _COLLECTIVE in attributes and _is_meeting(_described(attributes)[0])
-
-
-@cache
-def _described(attributes: str) -> tuple[str, str]:
-    """Return the name of a collective and the ranks of its group, as the framework's profiler describes them."""
-    said = msgspec.json.decode(attributes) if _COLLECTIVE in attributes or _GROUP in attributes else {}
-    return str(said.get(_COLLECTIVE, "")), str(said.get(_GROUP, ""))
-
-
-def _met(lanes: Lanes, steps: Steps, met: Ints) -> pa.Table:
+def _met(lanes: Lanes, steps: Steps, met: Ints, conventions: Mapping[str, EventConventions]) -> pa.Table:
     """Return the meetings, numbered within their step among those of the same name and group."""
     step = ints(lanes.events.take(pa.array(met)), "step")
     met, step = met[np.isin(step, steps.number)], step[np.isin(step, steps.number)]
     order = np.lexsort((lanes.start[met], step))
     met, step = met[order], step[order]
     few = lanes.events.take(pa.array(met))
-    keys = [_key(*pair) for pair in zip(few["name"].to_pylist(), few["attributes"].to_pylist(), strict=True)]
+    keys = [_key(row, conventions) for row in few.select(["name", "framework", "attributes"]).to_pylist()]
     named = pa.array(keys, pa.string())
     return facts("meeting", step, name=named, nth=_numbered(step, keys), start=lanes.start[met], end=lanes.end[met])
 
 
-def _key(name: str, attributes: str | None) -> str:
-    collective, group = _described(attributes) if attributes else ("", "")
-    return f"{collective or name} {group}".strip()
+def _key(event: Mapping[str, str | None], conventions: Mapping[str, EventConventions]) -> str:
+    convention = conventions.get(event["framework"] or "", EventConventions())
+    name = _attribute(event["attributes"], convention.collective_name_key) or event["name"]
+    return f"{name} {_attribute(event['attributes'], convention.collective_ranks_key)}".strip()
 
 
 def _numbered(step: Ints, keys: list[str]) -> Ints:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from unified_profiler.engine import DuckDBEngine, Engine, EngineTable
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.clocks import Clocks
 from unified_profiler.model.run import Run
+from unified_profiler.registry import conventions
 
 _NAMED_BY = {"compute": "operator", "copy": "operator", "data": "loading"}
 """Which facts name what a rank spends its time in."""
@@ -74,7 +76,8 @@ def align_clocks(run: Run, *, engine: Engine | None = None) -> Run:
 
 def _facts(run: Run, engine: Engine) -> tuple[EngineTable, pa.Table]:
     """Return what the traces say about their ranks, and of that the meetings."""
-    facts = engine.each_trace(run.traces, rank_facts, columns=COLUMNS, schema=FACTS)
+    work = partial(rank_facts, conventions=conventions())
+    facts = engine.each_trace(run.traces, work, columns=COLUMNS, schema=FACTS)
     return facts, engine.run(load("meetings"), tables={"facts": facts})
 
 

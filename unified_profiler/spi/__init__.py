@@ -6,6 +6,7 @@ the kit: reversible patches, call sites, canonical operators.
 
 from __future__ import annotations
 
+from unified_profiler.spi.conventions import EventConventions
 from unified_profiler.spi.descriptor import BackendDescriptor, lazy
 from unified_profiler.spi.protocols import (
     Abilities,
@@ -30,6 +31,7 @@ __all__ = [
     "Backend",
     "BackendDescriptor",
     "Capability",
+    "EventConventions",
     "HookRole",
     "NativeCapture",
     "Normalizer",

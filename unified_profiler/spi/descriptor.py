@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from unified_profiler.spi.conventions import EventConventions
 from unified_profiler.spi.protocols import Abilities, Capability, Normalizer, Recorder, RecordOptions
 
 
@@ -23,6 +24,7 @@ class BackendDescriptor:
     recorder: Callable[[RecordOptions, Path], Recorder]
     normalizer: Callable[[], Normalizer]
     abilities: Abilities = field(default_factory=Abilities)
+    conventions: EventConventions = field(default_factory=EventConventions)
 
 
 def lazy(target: str) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
 from unified_profiler.model.schema import EventTable
+from unified_profiler.spi.conventions import EventConventions
 
 
 class Capability(Enum):
@@ -319,6 +320,11 @@ class Backend(Protocol):
     @property
     def abilities(self) -> Abilities:
         """What it can do besides recording and reading."""
+        ...
+
+    @property
+    def conventions(self) -> EventConventions:
+        """The names and attribute keys of its events that analyses rely on."""
         ...
 
 

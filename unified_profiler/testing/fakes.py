@@ -11,7 +11,7 @@ from pathlib import Path
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
-from unified_profiler.spi import Abilities, ApiSurface, Capability, NativeCapture, RecordOptions
+from unified_profiler.spi import Abilities, ApiSurface, Capability, EventConventions, NativeCapture, RecordOptions
 
 
 class FakeClock:
@@ -51,6 +51,7 @@ class FakeBackend:
         recording: The operators of the recorder at work, None while there is none.
         surface: How calls of its API are seen.
         memory: The bytes that it says it has given out, by device.
+        conventions: The names and attribute keys of its events.
     """
 
     name: str = "fake"
@@ -62,6 +63,7 @@ class FakeBackend:
     recording: list[tuple[str, int]] | None = None
     surface: ApiSurface | None = None
     memory: Mapping[str, int] = field(default_factory=dict)
+    conventions: EventConventions = field(default_factory=EventConventions)
 
     def op(self, name: str) -> None:
         """Run an operator of this make-believe framework."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from unified_profiler import registry
 from unified_profiler.analysis import rank_table
 from unified_profiler.analysis.rank_facts import rank_facts
 from unified_profiler.model.run import Run
@@ -14,20 +15,20 @@ GROUP = '{"Collective name":"allreduce","Process Group Ranks":"[0, 1]"}'
 
 
 def _facts(trace: Trace, what: str) -> list[dict[str, Any]]:
-    return [row for row in rank_facts(trace.events).to_pylist() if row["what"] == what]
+    return [row for row in rank_facts(trace.events, registry.conventions()).to_pylist() if row["what"] == what]
 
 
 def _spent(trace: Trace) -> dict[str, int]:
     parts = ("wall", "compute", "data", "copy", "collective", "uncovered")
     found: dict[str, int] = dict.fromkeys(parts, 0)
-    for row in rank_facts(trace.events).to_pylist():
+    for row in rank_facts(trace.events, registry.conventions()).to_pylist():
         if row["what"] in found:
             found[row["what"]] += row["spent_ns"]
     return found
 
 
 def _collective(builder: TraceBuilder, name: str, start: int, duration: int, **columns: Any) -> TraceBuilder:
-    return builder.op(name, start, duration, kind="collective", **columns)
+    return builder.op(name, start, duration, **{"kind": "collective", "framework": "torch"} | columns)
 
 
 def test_without_a_device_own_work_comes_before_what_is_moved() -> None:
@@ -50,8 +51,8 @@ def test_with_a_device_its_work_counts_before_that_of_the_host() -> None:
 @pytest.mark.parametrize(
     ("name", "loads"),
     [
-        ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", True),
-        ("IteratorGetNext", True),
+        ("DataLoader", True),
+        ("IteratorGetNext", False),
         ("load_data", True),
         ("next batch", False),
         ("next_batch", True),
@@ -62,19 +63,46 @@ def test_with_a_device_its_work_counts_before_that_of_the_host() -> None:
         ("batch_norm", False),
     ],
 )
-def test_what_loads_data_is_told_by_its_name(name: str, loads: bool) -> None:
+def test_regions_that_load_data_are_recognized_by_their_names(name: str, loads: bool) -> None:
     trace = TraceBuilder().step(0, 0, 100).region(name, 10, 20).build()
     assert bool(_spent(trace)["data"]) is loads
 
 
+@pytest.mark.parametrize(
+    ("framework", "name"),
+    [
+        ("torch", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
+        ("tensorflow", "IteratorGetNext"),
+        ("tensorflow", "Iterator::Root::Prefetch"),
+        ("mindspore", "GetNext"),
+    ],
+)
+def test_operators_that_load_data_are_recognized_by_the_conventions_of_their_framework(
+    framework: str, name: str
+) -> None:
+    trace = TraceBuilder().step(0, 0, 100).op(name, 10, 20, framework=framework).build()
+    assert _spent(trace)["data"] == 20
+
+
+def test_the_conventions_of_one_framework_do_not_apply_to_another() -> None:
+    trace = TraceBuilder().step(0, 0, 100).op("IteratorGetNext", 10, 20, framework="torch").build()
+    assert _spent(trace)["data"] == 0
+
+
 def test_meetings_are_collectives_that_end_for_all_together() -> None:
     builder = TraceBuilder().step(0, 0, 100)
-    for at, name in enumerate(
-        ("gloo:all_reduce", "gloo:broadcast", "c10d::barrier", "CollectiveReduceV2", "gloo:send")
-    ):
+    for at, name in enumerate(("gloo:all_reduce", "gloo:broadcast", "c10d::barrier", "gloo:send")):
         _collective(builder, name, at * 10, 5, tid=2)
+    _collective(builder, "CollectiveReduceV2", 50, 5, tid=2, framework="tensorflow")
     names = [row["name"] for row in _facts(builder.build(), "meeting")]
     assert names == ["gloo:all_reduce", "c10d::barrier", "CollectiveReduceV2"]
+
+
+def test_collectives_of_an_unknown_framework_are_recognized_by_their_canonical_operator_only() -> None:
+    builder = TraceBuilder().step(0, 0, 100)
+    _collective(builder, "sum_over_ranks", 10, 5, tid=2, framework="unknown", op="x:AllReduce", attributes=GROUP)
+    _collective(builder, "all_reduce", 20, 5, tid=2, framework="unknown")
+    assert [row["name"] for row in _facts(builder.build(), "meeting")] == ["sum_over_ranks"]
 
 
 def test_calls_that_only_launch_a_collective_are_no_meetings() -> None:
@@ -101,7 +129,7 @@ def test_meetings_are_numbered_within_their_step() -> None:
 
 
 def test_a_trace_without_steps_has_no_facts() -> None:
-    assert not len(rank_facts(TraceBuilder().op("mm", 0, 10).build().events))
+    assert not len(rank_facts(TraceBuilder().op("mm", 0, 10).build().events, {}))
 
 
 def _pair(*, late: int, work_in_background: int = 0) -> Run:
