@@ -44,9 +44,9 @@ class Clocks(Record):
 
     schema_version: Int64 = SCHEMA_VERSION
     method: Literal["collectives", "steps", "host"]
-    """What told them: ends of collectives, ends of steps, or nothing but that all ranks ran on one machine."""
-    meeting_count: Int64 = 0
-    """How many collectives or steps were compared."""
+    """What they were estimated from: ends of collectives, ends of steps, or nothing if all ranks ran on one machine."""
+    compared_count: Int64 = 0
+    """How many synchronizing collectives, or steps, were compared."""
     ranks: tuple[RankClock, ...]
     traces: tuple[tuple[Number, Number], ...] = Field(default=())
     """Rank and cycle of each trace that was there: with further ones they are to be estimated again."""
