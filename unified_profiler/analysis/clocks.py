@@ -122,8 +122,11 @@ def _fit_all(times: Floats) -> list[_ClockLine]:
         lines = [_minus(_fit(clock, clock - true), first) for clock in times.T]
         corrected = np.column_stack([clock - line.at(clock) for clock, line in zip(times.T, lines, strict=True)])
         true = np.nanmedian(corrected, axis=1)
-    others = zip(times.T[1:], lines[1:], strict=True)
-    return [_ClockLine(), *(replace(line, uncertainty=_uncertainty(clock, line, times[:, 0])) for clock, line in others)]
+    others = [
+        replace(line, uncertainty=_uncertainty(clock, line, times[:, 0]))
+        for clock, line in zip(times.T[1:], lines[1:], strict=True)
+    ]
+    return [_ClockLine(), *others]
 
 
 def _minus(line: _ClockLine, first: _ClockLine) -> _ClockLine:

@@ -67,9 +67,7 @@ def rank_facts(events: EventTable, conventions: Mapping[str, EventConventions]) 
     return with_trace_columns(events, tables)
 
 
-def _part_order(
-    timeline: KindTimeline, loading: IntervalSet
-) -> tuple[IntervalSet, list[tuple[str, IntervalSet]]]:
+def _part_order(timeline: KindTimeline, loading: IntervalSet) -> tuple[IntervalSet, list[tuple[str, IntervalSet]]]:
     """Return when the rank did work of its own, and the parts of a step in order of precedence.
 
     Own work precedes communication, since only a rank that does nothing else has to wait. With a device, the device's

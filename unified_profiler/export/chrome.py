@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from unified_profiler.analysis.lanes import Lane, Lanes, codes, find_lanes
+from unified_profiler.analysis.tracks import Track, TrackLayout, codes, lay_out_tracks
 from unified_profiler.export.chrome_events import LANE_COLUMNS, event_blocks
 from unified_profiler.model.part_files import written_whole
 from unified_profiler.model.schema import EventTable
@@ -47,7 +47,7 @@ class ChromeExporter:
 def _document(traces: Sequence[Trace], *, arrows: bool) -> Iterator[bytes]:
     tables = [trace.events for trace in traces]
     events = _concat(tables)
-    lanes = find_lanes(events)
+    lanes = lay_out_tracks(events)
     base = min((int(table.column("start_ns").to_numpy().min()) for table in tables if len(table)), default=0)
     yield _header(traces, events, lanes, base)
     separator = b"\n"
@@ -66,7 +66,7 @@ def _concat(tables: Sequence[EventTable]) -> EventTable:
     return pa.concat_tables([table.replace_schema_metadata(None) for table in tables]).unify_dictionaries()
 
 
-def _header(traces: Sequence[Trace], events: EventTable, lanes: Lanes, base: int) -> bytes:
+def _header(traces: Sequence[Trace], events: EventTable, lanes: TrackLayout, base: int) -> bytes:
     """Open the document. The first key tells `read` whose file this is, so it has to come first."""
     own = msgspec.json.encode(_lane_values(events, lanes))
     infos = ",".join(trace.info.model_dump_json() for trace in traces).encode()
@@ -76,25 +76,25 @@ def _header(traces: Sequence[Trace], events: EventTable, lanes: Lanes, base: int
     ) % (infos, own, base)
 
 
-def _lane_values(events: EventTable, lanes: Lanes) -> list[dict[str, Any]]:
+def _lane_values(events: EventTable, lanes: TrackLayout) -> list[dict[str, Any]]:
     """Return for each lane its numbers and the columns that are the same in all its events."""
     rows = events.select(LANE_COLUMNS).take(pa.array(lanes.first_row)).to_pylist()
     same = {name: lanes.constant(codes(events, name)) for name in LANE_COLUMNS}
     return [
         {"pid": lane.pid, "tid": lane.tid, "columns": {name: row[name] for name in LANE_COLUMNS if same[name][index]}}
-        for index, (lane, row) in enumerate(zip(lanes.lanes, rows, strict=True))
+        for index, (lane, row) in enumerate(zip(lanes.tracks, rows, strict=True))
     ]
 
 
-def _names(lanes: Lanes) -> Iterator[dict[str, Any]]:
-    processes = {lane.pid: lane for lane in reversed(lanes.lanes)}
+def _names(lanes: TrackLayout) -> Iterator[dict[str, Any]]:
+    processes = {lane.pid: lane for lane in reversed(lanes.tracks)}
     for index, (pid, lane) in enumerate(reversed(processes.items())):
-        yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": lane.place.process_name}}
+        yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": lane.source.process_name}}
         yield {"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": index}}
-    for index, lane in enumerate(lanes.lanes):
-        yield _of_thread(lane, "thread_name", {"name": lane.place.thread_name})
+    for index, lane in enumerate(lanes.tracks):
+        yield _of_thread(lane, "thread_name", {"name": lane.source.thread_name})
         yield _of_thread(lane, "thread_sort_index", {"sort_index": index})
 
 
-def _of_thread(lane: Lane, name: str, args: dict[str, Any]) -> dict[str, Any]:
+def _of_thread(lane: Track, name: str, args: dict[str, Any]) -> dict[str, Any]:
     return {"ph": "M", "name": name, "pid": lane.pid, "tid": lane.tid, "args": args}

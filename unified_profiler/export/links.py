@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow.compute as pc
 
-from unified_profiler.analysis.lanes import Flags
+from unified_profiler.analysis.columns import Flags
 from unified_profiler.model.nesting import Ints, whole_numbers
 from unified_profiler.model.schema import EventTable, Kind
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from unified_profiler.analysis.lanes import Lanes
+from unified_profiler.analysis.tracks import TrackLayout
 from unified_profiler.model.columns import Index
 from unified_profiler.model.nesting import Ints
 from unified_profiler.report.slices import Slices
@@ -82,9 +82,9 @@ def _names(spans: Spans, names: Index) -> Ints:
     return codes
 
 
-def _tracks(lanes: Lanes, tracks: Index) -> Ints:
+def _tracks(lanes: TrackLayout, tracks: Index) -> Ints:
     """Number the sorts of threads: those whose names differ by a number alone are one sort."""
-    places = [lane.place for lane in lanes.lanes]
+    places = [lane.source for lane in lanes.tracks]
     found = [(_NUMBERS.sub("", place.thread_name) or place.thread_name, place.device) for place in places]
     return tracks.codes(found)[lanes.of_row]
 

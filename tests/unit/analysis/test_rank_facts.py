@@ -125,7 +125,11 @@ def test_synchronizing_collectives_are_numbered_within_their_step() -> None:
     builder = TraceBuilder().step(0, 0, 100).step(1, 100, 100)
     for start in (10, 50, 120):
         _collective(builder, "gloo:all_reduce", start, 5, tid=2)
-    assert [(row["step"], row["nth"]) for row in _facts(builder.build(), "synchronizing_collective")] == [(0, 0), (0, 1), (1, 0)]
+    assert [(row["step"], row["nth"]) for row in _facts(builder.build(), "synchronizing_collective")] == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+    ]
 
 
 def test_a_trace_without_steps_has_no_facts() -> None:
