@@ -247,4 +247,5 @@ def _minus_median_of_others(times: Floats) -> Floats:
         np.take_along_axis(ordered, np.minimum(np.where(middle >= position, middle + 1, middle), last), axis=1)
         for middle in (low, high)
     ]
-    return times - np.where(others > 0, (values[0] + values[1]) / 2, np.nan)
+    excess: Floats = times - np.where(others > 0, (values[0] + values[1]) / 2, np.nan)
+    return excess
