@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 
 from unified_profiler.errors import BackendError, ConfigurationError, FrameworkNotInstalledError, UnknownBackendError
 from unified_profiler.keywords import did_you_mean
-from unified_profiler.spi import Backend, is_imported
+from unified_profiler.spi import Backend, EventConventions, is_imported
 
 GROUP = "unified_profiler.backends"
 
@@ -99,6 +99,11 @@ def backends() -> dict[str, Backend]:
         except BackendError as error:
             logger.warning("%s", error)
     return loaded
+
+
+def conventions() -> dict[str, EventConventions]:
+    """Return the conventions of every backend that can be loaded, by name."""
+    return {name: backend.abilities.event_conventions for name, backend in backends().items()}
 
 
 def detect(candidates: Iterable[Backend] | None = None) -> list[Backend]:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from unified_profiler.spi import Abilities, Backend, BackendDescriptor, Capability, EnvironmentOptions, lazy
+from unified_profiler.spi import (
+    Abilities,
+    Backend,
+    BackendDescriptor,
+    Capability,
+    EnvironmentOptions,
+    EventConventions,
+    lazy,
+)
 
 _NATIVE_OPTIONS = frozenset(
     {
@@ -27,6 +35,10 @@ backend: Backend = BackendDescriptor(
             variable="MS_PROFILER_OPTIONS",
             aliases={"output_path": "output_dir", "memory": "profile_memory"},
             native=_NATIVE_OPTIONS,
+        ),
+        event_conventions=EventConventions(
+            data_loading=r"GetNext",
+            synchronizing_collectives=r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier",
         ),
     ),
 )

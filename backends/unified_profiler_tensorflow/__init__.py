@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unified_profiler.spi import Abilities, Backend, BackendDescriptor, Capability, lazy
+from unified_profiler.spi import Abilities, Backend, BackendDescriptor, Capability, EventConventions, lazy
 
 backend: Backend = BackendDescriptor(
     name="tensorflow",
@@ -15,5 +15,9 @@ backend: Backend = BackendDescriptor(
         api_surface=lazy("unified_profiler_tensorflow.api.surface:TensorFlowSurface"),
         allocated_bytes=lazy("unified_profiler_tensorflow.record.allocators:allocated_bytes"),
         step_statistics=lazy("unified_profiler_tensorflow.read.run_metadata.text:step_statistics"),
+        event_conventions=EventConventions(
+            data_loading=r"Iterator::|GetNext",
+            synchronizing_collectives=r"CollectiveReduce|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier",
+        ),
     ),
 )

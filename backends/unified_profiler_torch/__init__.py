@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unified_profiler.spi import Abilities, Backend, BackendDescriptor, Capability, lazy
+from unified_profiler.spi import Abilities, Backend, BackendDescriptor, Capability, EventConventions, lazy
 
 backend: Backend = BackendDescriptor(
     name="torch",
@@ -14,5 +14,11 @@ backend: Backend = BackendDescriptor(
         step_hooks=lazy("unified_profiler_torch.steps.hooks:step_hooks"),
         api_surface=lazy("unified_profiler_torch.api.surface:TorchSurface"),
         allocated_bytes=lazy("unified_profiler_torch.record.allocators:allocated_bytes"),
+        event_conventions=EventConventions(
+            data_loading=r"enumerate\(DataLoader\)",
+            synchronizing_collectives=r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier",
+            collective_name_key="Collective name",
+            collective_ranks_key="Process Group Ranks",
+        ),
     ),
 )

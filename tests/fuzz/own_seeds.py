@@ -116,7 +116,7 @@ def _write_ranks(folder: Path) -> None:
     clocks = (RankClock(rank=0), RankClock(rank=1, ahead_ns=1e4, drift=1e-6, at_ns=_START))
     save_clocks(
         Run(traces=(), path=folder),
-        Clocks(method="collectives", meeting_count=9, ranks=clocks, traces=((0, 0), (1, 0))),
+        Clocks(method="collectives", compared_count=9, ranks=clocks, traces=((0, 0), (1, 0))),
     )
 
 

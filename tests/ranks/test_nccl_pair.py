@@ -23,8 +23,8 @@ OFFSET_NS, DRIFT, LATE_NS = 7_000_000_000, 40e-6, 300_000
 @dataclass(frozen=True)
 class Pair:
     run: up.Run
-    meetings: np.ndarray[Any, Any]
-    """Rows of the kernels in which the ranks meet."""
+    synchronizing: np.ndarray[Any, Any]
+    """Rows of the kernels that synchronize the ranks."""
 
 
 @pytest.fixture(scope="module")
@@ -32,20 +32,20 @@ def pair() -> Pair:
     (recorded,) = up.read(GOLDEN).traces
     events = recorded.events
     rows = events.select(["name", "device"]).to_pylist()
-    meetings = np.array([is_meeting(row["name"], row["device"] or "") for row in rows])
+    synchronizing = np.array([is_all_reduce(row["name"], row["device"] or "") for row in rows])
     first = up.Trace(events, recorded.info.model_copy(update={"host": "first"}))
-    second = up.Trace(_second(events, meetings), recorded.info.model_copy(update={"rank": 1, "host": "second"}))
-    return Pair(up.Run(traces=(first, second)), meetings)
+    second = up.Trace(_second(events, synchronizing), recorded.info.model_copy(update={"rank": 1, "host": "second"}))
+    return Pair(up.Run(traces=(first, second)), synchronizing)
 
 
-def is_meeting(name: str, device: str) -> bool:
+def is_all_reduce(name: str, device: str) -> bool:
     return device.startswith("cuda") and "nccl" in name and "AllReduce" in name
 
 
-def _second(events: pa.Table, meetings: np.ndarray[Any, Any]) -> pa.Table:
+def _second(events: pa.Table, synchronizing: np.ndarray[Any, Any]) -> pa.Table:
     start = events.column("start_ns").to_numpy()
     end = start + events.column("duration_ns").to_numpy()
-    late = np.where(meetings, np.minimum(LATE_NS, (end - start) // 2), 0)
+    late = np.where(synchronizing, np.minimum(LATE_NS, (end - start) // 2), 0)
     moved = [reading(start + late, start.min()), reading(end, start.min())]
     changed = {"start_ns": moved[0], "duration_ns": moved[1] - moved[0], "rank": np.full(len(start), 1)}
     for name, values in changed.items():
@@ -61,7 +61,7 @@ def reading(true_ns: Any, since_ns: int) -> Any:
 def test_collectives_on_the_device_tell_the_clocks(pair: Pair) -> None:
     clocks = up.rank_table(pair.run).clocks
     assert clocks is not None
-    assert (clocks.method, clocks.meeting_count) == ("collectives", pair.meetings.sum())
+    assert (clocks.method, clocks.compared_count) == ("collectives", pair.synchronizing.sum())
     first, second = clocks.ranks
     assert not first.is_off
     assert second.drift == pytest.approx(DRIFT, rel=1e-3)
@@ -69,7 +69,7 @@ def test_collectives_on_the_device_tell_the_clocks(pair: Pair) -> None:
 
 def test_corrected_times_are_the_recorded_ones(pair: Pair) -> None:
     first, second = (trace.events.column("start_ns").to_numpy() for trace in align_clocks(pair.run).traces)
-    assert np.abs(second - first)[~pair.meetings].max() < 1_000
+    assert np.abs(second - first)[~pair.synchronizing].max() < 1_000
 
 
 def test_the_first_rank_waits_while_its_device_has_nothing_else_to_do(pair: Pair) -> None:
@@ -83,13 +83,13 @@ def test_the_first_rank_waits_while_its_device_has_nothing_else_to_do(pair: Pair
 
 
 def expected_waiting(pair: Pair) -> dict[int, int]:
-    """Count the moments, in microseconds, at which a meeting was waited for, and no kernel or copy ran."""
+    """Return the time, in microseconds, during which a collective was waited for and no kernel or copy ran."""
     rows = pair.run.traces[0].events.select(["kind", "step", "start_ns", "duration_ns"]).to_pylist()
     base = min(row["start_ns"] for row in rows)
     waits, busy = np.zeros((2, 1_000_000), bool)
-    for row, meets in zip(rows, pair.meetings.tolist(), strict=True):
+    for row, synchronizes in zip(rows, pair.synchronizing.tolist(), strict=True):
         start, end = (round((row["start_ns"] + more - base) / 1000) for more in (0, row["duration_ns"]))
-        if meets:
+        if synchronizes:
             waits[start : start + min(LATE_NS // 1000, (end - start) // 2)] = True
         elif row["kind"] in {"kernel", "copy"}:
             busy[start:end] = True

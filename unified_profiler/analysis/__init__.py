@@ -1,4 +1,4 @@
-"""Pure functions from a Trace or a Run to a frozen Result. Their queries are the .sql files beside them."""
+"""Analyses: pure functions that turn a Trace or a Run into a frozen Result. Their queries are .sql files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API table: how often each function of a framework's public API was called, and how long it took."""
+"""`api_table`: sums up the calls of each function of a framework's public API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEASURES: Mapping[str, str] = {
     "max_ns": "Max",
     "call_count": "# of Calls",
 }
-"""The measured columns and what the printed table calls them."""
+"""The measured columns and their headings in the printed table."""
 
 _NEEDED = ("id", "parent_id", "kind", "name", "framework", "duration_ns")
 _CALLS = pa.schema({"name": TEXT, "framework": TEXT, "duration_ns": pa.int64(), "self_ns": pa.int64()})
@@ -41,18 +41,18 @@ def api_table(
     """Sum up the calls of each API: count, total, mean, shortest, longest and self time.
 
     The self time of a call is its duration less that of the API calls directly inside it, whatever operators, modules
-    or regions lie between; without `inside` only calls made by user code are recorded, and few lie in others. Self
-    times add up to the time spent in the API, and `self_share` is the part of that sum. Totals hold the calls inside
-    as well, so that they add up to more.
+    or regions lie between; without `inside` only calls made by user code are recorded, and few are nested. Self times
+    add up to the time spent in the API, and `self_share` is the share of that sum. Totals include the calls inside, so
+    they add up to more.
 
     Args:
         source: A Trace or a Run that was recorded with `api=True`; of a run, all ranks and cycles together.
         sort_by: A column of the result; largest first, text in order. Self time if not given.
-        row_limit: The most rows to give; shares are still of the whole.
-        engine: What executes the query; the embedded DuckDB if not given.
+        row_limit: The most rows to return; shares still refer to all rows.
+        engine: Executes the query; the embedded DuckDB if not given.
 
     Raises:
-        ConfigurationError: Something else was given for `sort_by` or `row_limit`.
+        ConfigurationError: `sort_by` or `row_limit` is invalid.
     """
     column = chosen("sort_by", sort_by or "self_ns", {name: name for name in (*KEYS, *MEASURES)})
     check_row_limit(row_limit)
@@ -76,7 +76,7 @@ def _calls(events: EventTable) -> pa.Table:
 
 
 def _headings(table: pa.Table) -> dict[str, str]:
-    """Tell frameworks apart only where there are several."""
+    """Leave the framework out of the printed table unless there are several."""
     several = pc.count_distinct(table.column("framework"), mode="all").as_py() > 1
     keys = KEYS if several else {"name": KEYS["name"]}
     return {**keys, **MEASURES}

@@ -1,4 +1,4 @@
-"""Which sort of work an event does: a few words for people, where the canonical operator is one of a hundred names."""
+"""Groups canonical operators into about twenty categories (matrix multiplication, convolution, ...) for summaries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BY_DIRECTION = {"update": "optimizer"}
 
 @cache
 def operators_by_category() -> dict[str, list[str]]:
-    """Return the canonical operators of each category, from the file beside this module."""
+    """Return the canonical operators of each category, from op_categories.toml."""
     return packaged_toml("unified_profiler.analysis", "op_categories.toml")
 
 
@@ -32,8 +32,8 @@ def categories() -> tuple[str, ...]:
 def with_categories(events: EventTable) -> pa.Table:
     """Append a column `category`: by kind for collectives and copies, by direction for updates, else by operator.
 
-    An event whose own operator has no category has that of its origin. Bookkeeping of the framework, such as
-    allocation, is that in updates too.
+    An event whose operator has no category gets that of its origin. Bookkeeping of the framework, such as allocation,
+    remains bookkeeping in updates.
     """
     names = categories()
     column = pa.DictionaryArray.from_arrays(pa.array(category_codes(events), pa.int32()), pa.array(names))

@@ -1,4 +1,4 @@
-"""Columns of event tables as numpy arrays, with repeated text as codes."""
+"""Converts columns of event tables to numpy arrays; text becomes integer codes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Coded:
     values: list[str]
 
     def where(self, holds: Callable[[str], bool]) -> Flags:
-        """Return the rows whose text the predicate holds for; it is asked once per distinct text, never for null."""
+        """Return the rows whose text satisfies a predicate, which is called once per distinct text, never for null."""
         answers = np.array([*(holds(value) for value in self.values), False])
         flags: Flags = answers[self.codes]
         return flags

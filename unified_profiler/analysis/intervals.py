@@ -1,4 +1,4 @@
-"""Spans of time as sorted arrays: put together, cut, and measured per step. Every moment counts once."""
+"""Sets of time intervals as sorted arrays: union, difference, and the time covered within each step."""
 
 from __future__ import annotations
 
@@ -6,65 +6,69 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unified_profiler.analysis.columns import Flags
 from unified_profiler.model.nesting import Ints
 
 
 @dataclass(frozen=True)
-class Spans:
-    """Spans that are sorted and neither overlap nor touch."""
+class IntervalSet:
+    """Sorted intervals that neither overlap nor touch."""
 
     start: Ints
     end: Ints
 
     @classmethod
-    def of(cls, start: Ints, end: Ints) -> Spans:
-        """Make spans of any spans: what overlaps or touches becomes one, and what has no length is left out."""
-        lasting = end > start
-        if not lasting.all():
-            start, end = start[lasting], end[lasting]
-        if len(start) and (np.diff(start) < 0).any():
+    def of(cls, start: Ints, end: Ints) -> IntervalSet:
+        """Merge intervals that overlap or touch, and drop empty ones."""
+        is_empty = end <= start
+        if is_empty.any():
+            start, end = start[~is_empty], end[~is_empty]
+        if not len(start):
+            return EMPTY
+        if (np.diff(start) < 0).any():
             order = np.argsort(start, kind="stable")
             start, end = start[order], end[order]
-        reached = np.maximum.accumulate(end) if len(end) else end
-        first = np.append(True, start[1:] > reached[:-1]) if len(start) else np.zeros(0, bool)
-        last = np.append(first[1:], True) if len(start) else first
-        return cls(start[first], reached[last])
+        reached = np.maximum.accumulate(end)
+        first = np.append(True, start[1:] > reached[:-1])
+        return cls(start[first], reached[np.append(first[1:], True)])
 
-    def __or__(self, other: Spans) -> Spans:
-        """Return the moments that are in one of them or in both."""
-        return Spans.of(np.concatenate([self.start, other.start]), np.concatenate([self.end, other.end]))
+    def __or__(self, other: IntervalSet) -> IntervalSet:
+        """Return the time that is in either set."""
+        return IntervalSet.of(np.concatenate([self.start, other.start]), np.concatenate([self.end, other.end]))
 
-    def __sub__(self, other: Spans) -> Spans:
-        """Return the moments that are in this one and not in the other."""
+    def __sub__(self, other: IntervalSet) -> IntervalSet:
+        """Return the time that is in this set and not in the other."""
         if not len(other.start) or not len(self.start):
             return self
         edges = np.union1d(np.concatenate([self.start, self.end]), np.concatenate([other.start, other.end]))
         start, end = edges[:-1], edges[1:]
-        kept = self.holds(start) & ~other.holds(start)
-        return Spans.of(start[kept], end[kept])
+        kept = self.contains(start) & ~other.contains(start)
+        return IntervalSet.of(start[kept], end[kept])
 
-    def holds(self, moments: Ints) -> np.typing.NDArray[np.bool_]:
-        """Say of each moment whether it is in a span."""
-        place = np.searchsorted(self.start, moments, side="right") - 1
-        inside: np.typing.NDArray[np.bool_] = (place >= 0) & (moments < self.end[np.maximum(place, 0)])
+    def contains(self, times: Ints) -> Flags:
+        """Return whether each time lies in an interval."""
+        index = np.searchsorted(self.start, times, side="right") - 1
+        inside: Flags = (index >= 0) & (times < self.end[np.maximum(index, 0)])
         return inside
 
-    def before(self, moments: Ints) -> Ints:
-        """Return how much time the spans take before each moment."""
+    def before(self, times: Ints) -> Ints:
+        """Return the time that the intervals cover before each time."""
         if not len(self.start):
-            return np.zeros(len(moments), np.int64)
-        whole = np.concatenate([[0], np.cumsum(self.end - self.start)])
-        place = np.searchsorted(self.start, moments, side="right") - 1
-        inside = np.minimum(moments, self.end[np.maximum(place, 0)]) - self.start[np.maximum(place, 0)]
-        spent: Ints = np.where(place >= 0, whole[np.maximum(place, 0)] + inside, 0)
+            return np.zeros(len(times), np.int64)
+        covered = np.concatenate([[0], np.cumsum(self.end - self.start)])
+        index = np.searchsorted(self.start, times, side="right") - 1
+        nearest = np.maximum(index, 0)
+        spent: Ints = np.where(
+            index >= 0, covered[nearest] + np.minimum(times, self.end[nearest]) - self.start[nearest], 0
+        )
         return spent
 
     def within(self, start: Ints, end: Ints) -> Ints:
-        """Return how much time the spans take between each start and its end."""
+        """Return the time that the intervals cover between each start and its end."""
         return self.before(end) - self.before(start)
 
     def cut(self, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
-        """Cut the spans at the borders of sorted frames: the number of the frame, start and end of each piece."""
+        """Cut the intervals at the borders of sorted frames; return frame index, start and end of each piece."""
         first = np.searchsorted(end, self.start, side="right")
         last = np.searchsorted(start, self.end, side="left")
         count = np.maximum(last - first, 0)
@@ -73,5 +77,4 @@ class Spans:
         return frame, np.maximum(self.start[row], start[frame]), np.minimum(self.end[row], end[frame])
 
 
-NEVER = Spans(np.zeros(0, np.int64), np.zeros(0, np.int64))
-"""No moment at all."""
+EMPTY = IntervalSet(np.zeros(0, np.int64), np.zeros(0, np.int64))

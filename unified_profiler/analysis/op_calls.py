@@ -1,4 +1,4 @@
-"""The table `calls` that the operator table's query groups: one row per call of an operator."""
+"""Builds the table `calls` for the query of `op_table`: one row per call of an operator."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from unified_profiler.analysis.op_tree import OpTree, op_tree
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EVENT_SCHEMA, TEXT, EventTable, Kind, Layer
 
-_TELL_DEVICE_WORK_APART = frozenset({"name", "kind", "device"})
-"""Only where one of these is a key has device work rows of its own, beside the operators that launched it."""
-
+_DEVICE_WORK_KEYS = frozenset({"name", "kind", "device"})
+"""Device work gets its own rows, next to the operators that launched it, only if one of these is a key."""
 
 NEEDED = (
     *("id", "parent_id", "name", "kind", "layer", "framework", "device", "start_ns", "duration_ns", "pid", "tid"),
     *("correlation_id", "bytes", "flops", "op", "origin", "direction"),
 )
-"""The columns of events that calls, and their categories, are worked out from."""
+"""The event columns that calls and their categories are computed from."""
 
 _MEASURES = (
     *("counted", "self_cpu_ns", "cpu_ns", "self_device_ns", "device_ns", "self_cpu_bytes", "cpu_bytes"),
@@ -40,26 +39,26 @@ def op_calls(events: EventTable, *, keys: Sequence[str], regions: bool) -> pa.Ta
     """Return the calls of one trace with their keys and measures.
 
     Grouped by name, every call counts, as in torch. In other groups only the outermost of nested calls counts, since
-    its time holds that of the others.
+    its time includes that of the others.
     """
     by_name = "name" in keys
     tree = op_tree(events, regions=regions, merge_duplicates=by_name)
-    apart = bool(_TELL_DEVICE_WORK_APART.intersection(keys))
+    separate = bool(_DEVICE_WORK_KEYS.intersection(keys))
     shown = shown_calls(events, tree, regions=regions)
-    shown |= tree.on_device if apart else tree.on_device & (tree.launcher < 0)
+    shown |= tree.on_device if separate else tree.on_device & (tree.launcher < 0)
     counted = shown if by_name else outermost(events, shown, _groups(events, keys))
     measures = _measures(events, tree, counted)
     self_device = measures["self_device_ns"]
-    measures["work_ns"] = np.where(tree.on_device, self_device, 0) if apart else self_device
+    measures["work_ns"] = np.where(tree.on_device, self_device, 0) if separate else self_device
     columns = {name: pa.array(values) for name, values in measures.items()}
     table = pa.table({**{name: events.column(name) for name in keys}, **columns})
     return table if shown.all() else table.filter(pa.array(shown))
 
 
 def shown_calls(events: EventTable, tree: OpTree, *, regions: bool = False) -> Flags:
-    """Flag operators, collectives, copies, calls of a device's runtime and spans that the framework itself names.
+    """Return the operators, collectives, copies, calls of a device's runtime and spans that the framework names.
 
-    Spans of the user and compilation are shown on request, frames of Python never.
+    Spans of the user and compilation are included on request, Python frames never.
     """
     kind = coded(events, "kind")
     calls = kind.where({Kind.OP.value, Kind.COLLECTIVE.value, Kind.KERNEL.value, Kind.COPY.value}.__contains__)
@@ -73,7 +72,7 @@ def shown_calls(events: EventTable, tree: OpTree, *, regions: bool = False) -> F
 
 
 def _measures(events: EventTable, tree: OpTree, counted: Flags) -> dict[str, Ints]:
-    """Own quantities of every call; whole ones only of those that count, lest nested calls add up twice."""
+    """Return self values of every call, and totals only of those that count, since nested calls would add up twice."""
     work = np.where(tree.on_device, ints(events, "duration_ns"), 0)
     return {
         "counted": counted.astype(np.int64),
@@ -90,17 +89,17 @@ def _measures(events: EventTable, tree: OpTree, counted: Flags) -> dict[str, Int
 
 
 def outermost(events: EventTable, shown: Flags, group: Ints) -> Flags:
-    """Flag the shown calls that do not lie within another one of their group on the same thread."""
+    """Return the shown calls that are not inside another one of their group on the same thread."""
     rows = np.flatnonzero(shown)
     start = ints(events, "start_ns")[rows]
-    start = start - (start.min() if len(start) else 0)  # times since the epoch leave no room for what follows
+    start = start - (start.min() if len(start) else 0)  # times since the epoch would overflow below
     end = start + ints(events, "duration_ns")[rows]
     group = numbered([group[rows], *(ints(events, name)[rows] for name in ("pid", "tid"))])
     order = np.lexsort((-end, start, group))
-    ahead = group[order] * (int(end.max(initial=0)) + 1)  # puts the groups one after the other on one time line
-    reached = np.maximum.accumulate(end[order] + ahead)
+    offset = group[order] * (int(end.max(initial=0)) + 1)  # concatenates the groups on one time line
+    reached = np.maximum.accumulate(end[order] + offset)
     flags = np.zeros(len(shown), np.bool_)
-    flags[rows[order]] = np.append(True, (start[order] + ahead)[1:] >= reached[:-1])[: len(rows)]
+    flags[rows[order]] = np.append(True, (start[order] + offset)[1:] >= reached[:-1])[: len(rows)]
     return flags
 
 

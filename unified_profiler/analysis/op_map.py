@@ -1,9 +1,9 @@
-"""A user's own map of native names to canonical operators: it comes before what the backends know."""
+"""`with_op_map`: applies a user's map of native names to canonical operators, which overrides that of the backends."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from pathlib import Path
@@ -29,7 +29,7 @@ _DIRECTIONS = ("forward", "backward", "update", "recompute")
 
 @dataclass(frozen=True)
 class OpMap:
-    """What native names stand for: names or patterns with * and ?, by column. An exact name beats a pattern."""
+    """The operator of each native name or pattern with * and ?, by column. An exact name beats a pattern."""
 
     op: Mapping[str, str]
     origin: Mapping[str, str]
@@ -40,7 +40,7 @@ class OpMap:
         """Read a map.
 
         Raises:
-            ConfigurationError: The file cannot be read or is no such map.
+            ConfigurationError: The file cannot be read or is not an operator map.
         """
         try:
             sections = parse_toml(path.read_text(encoding="utf-8"))
@@ -59,7 +59,7 @@ _EXPECTED = (
 
 def _check(path: Path, name: str, entries: Any) -> None:
     if name not in _COLUMNS or not isinstance(entries, dict):
-        msg = f"The operator map {path} has {name!r}, which means nothing here. {_EXPECTED}"
+        msg = f"The operator map {path} has {name!r}, which is not one of its sections. {_EXPECTED}"
         raise ConfigurationError(msg)
     for key, value in entries.items():
         if not isinstance(value, str) or not value:
@@ -80,66 +80,62 @@ def with_op_map(source: Run, path: str | Path) -> Run: ...
 
 @checked_keywords
 def with_op_map(source: Trace | Run, path: str | Path) -> Trace | Run:
-    """Return a Trace or a Run in which some events are other operators than the backends say.
+    """Return a Trace or a Run in which some events have other operators than the backends assigned.
 
-    The map is a TOML file with up to three sections. `[op]` says which operator an event is, `[origin]` which one
-    caused it and everything inside it, `[direction]` whether it is forward, backward or update, with everything
-    inside it as well. The keys are native names, as `op_table` shows them, and may hold * and ?.
+    The map is a TOML file with up to three sections. `[op]` is the operator of an event, `[origin]` the one that caused
+    it and everything inside it, `[direction]` (forward, backward, update or recompute) applies to everything inside it
+    as well. The keys are native names, as `op_table` shows them, and may contain * and ?.
 
     Args:
         source: A Trace or a Run.
         path: The file.
 
     Raises:
-        ConfigurationError: The file cannot be read or is no such map.
+        ConfigurationError: The file cannot be read or is not an operator map.
     """
-    known = OpMap.read(Path(path))
+    op_map = OpMap.read(Path(path))
     if isinstance(source, Trace):
-        return _mapped_trace(source, known)
-    return replace(source, traces=tuple(_mapped_trace(trace, known) for trace in source.traces))
+        return _mapped_trace(source, op_map)
+    return replace(source, traces=tuple(_mapped_trace(trace, op_map) for trace in source.traces))
 
 
-def _mapped_trace(trace: Trace, known: OpMap) -> Trace:
-    return Trace(lambda columns: _mapped(trace.events, known).select(columns), trace.info)
+def _mapped_trace(trace: Trace, op_map: OpMap) -> Trace:
+    return Trace(lambda columns: _mapped(trace.events, op_map).select(columns), trace.info)
 
 
-def _mapped(events: EventTable, known: OpMap) -> EventTable:
+def _mapped(events: EventTable, op_map: OpMap) -> EventTable:
     names = coded(events, "name")
     for column in _COLUMNS:
-        entries: Mapping[str, str] = getattr(known, column)
+        entries: Mapping[str, str] = getattr(op_map, column)
         if entries:
-            found = _found(names, _finder(entries))
+            indices = _entry_indices(names, entries)
             if column != "op":
-                found = _handed_down(events, found)
-            events = _replaced(events, column, found, [*entries.values()])
+                indices = _inherited(events, indices)
+            events = _replaced(events, column, indices, [*entries.values()])
     return events
 
 
-def _finder(entries: Mapping[str, str]) -> Callable[[str], int]:
-    """Return a function that tells which entry a name has, -1 for none."""
-    exact = {key: place for place, key in enumerate(entries)}
-    patterns = [(re.compile(translate(key)), place) for key, place in exact.items() if "*" in key or "?" in key]
+def _entry_indices(names: Coded, entries: Mapping[str, str]) -> Ints:
+    """Return the index of the entry that matches each event's name, -1 for none."""
+    exact = {key: index for index, key in enumerate(entries)}
+    patterns = [(re.compile(translate(key)), index) for key, index in exact.items() if "*" in key or "?" in key]
 
     def find(name: str) -> int:
-        return exact.get(name, next((place for pattern, place in patterns if pattern.match(name)), -1))
+        return exact.get(name, next((index for pattern, index in patterns if pattern.match(name)), -1))
 
-    return find
-
-
-def _found(names: Coded, find: Callable[[str], int]) -> Ints:
-    return np.array([*(find(name) for name in names.values), -1], np.int64)[names.codes]
+    return np.array([*map(find, names.values), -1], np.int64)[names.codes]
 
 
-def _handed_down(events: EventTable, found: Ints) -> Ints:
-    """Give what is inside an event the same, unless it has an entry of its own."""
+def _inherited(events: EventTable, indices: Ints) -> Ints:
+    """Give events without an entry that of the nearest enclosing event."""
     parent = parent_rows(events)
-    owner = nearest(np.arange(len(found)), parent=parent, wanted=found >= 0)
-    return np.where(owner >= 0, found[owner], -1)
+    owner = nearest(np.arange(len(indices)), parent=parent, wanted=indices >= 0)
+    return np.where(owner >= 0, indices[owner], -1)
 
 
-def _replaced(events: EventTable, column: str, found: Ints, values: list[str]) -> EventTable:
+def _replaced(events: EventTable, column: str, indices: Ints, values: list[str]) -> EventTable:
     before = coded(events, column)
     texts = [*before.values, *values]
-    codes = np.where(found >= 0, found + len(before.values), before.codes)
+    codes = np.where(indices >= 0, indices + len(before.values), before.codes)
     merged = dictionary_array(codes, pa.array(texts, pa.string())).cast(pa.string()).cast(TEXT)
     return events.set_column(events.schema.get_field_index(column), events.schema.field(column), merged)

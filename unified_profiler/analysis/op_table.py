@@ -1,4 +1,4 @@
-"""The operator table: torch's columns and sort keys, for the events of every framework."""
+"""`op_table`: sums up operator calls, with the columns and sort keys of torch's table, for every framework."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GROUPINGS: Mapping[str, tuple[str, ...]] = {
     "rank": ("rank",),
     "host": ("host",),
 }
-"""What calls can be grouped by, and the columns it stands for."""
+"""The choices of `by`, and the columns that each groups by."""
 
 MEASURES: Mapping[str, str] = {
     "self_cpu_share": "Self CPU %",
@@ -55,7 +55,7 @@ MEASURES: Mapping[str, str] = {
     "call_count": "# of Calls",
     "flops": "FLOPs",
 }
-"""The measured columns and what the printed table calls them."""
+"""The measured columns and their headings in the printed table."""
 
 _TORCH_NAMES = {
     "count": "call_count",
@@ -90,23 +90,23 @@ def op_table(
     """Sum up the calls of operators in groups, as `key_averages().table()` does in torch.
 
     Rows are operators, collectives, spans that the framework itself names (such as the optimizer's step), calls of a
-    device's runtime, and the device's kernels and copies. Per name, calls, total and self times equal torch's; frames
-    of Python are in the tree of calls, hence not in an operator's self time, but have no row. Device time and memory
-    of an operator are those of the work it launched and of the allocations made within it. Grouped by anything but
-    name, the calls and totals of a group are those of its outermost calls, and device work counts for the operators
-    that launched it.
+    device's runtime, and the device's kernels and copies. Per name, calls, total and self times equal torch's; Python
+    frames are in the call tree, hence not in an operator's self time, but have no row. Device time and memory of an
+    operator are those of the work it launched and of the allocations made within it. Grouped by anything but name, the
+    calls and totals of a group are those of its outermost calls, and device work counts for the operators that
+    launched it.
 
     Args:
         source: A Trace or a Run; of a run, all ranks and cycles together unless grouped by them.
         by: One or several of `GROUPINGS`: name, shapes (name and input shapes), op, origin, category, module, step...
         sort_by: A column of the result, or torch's name of it such as `cpu_time_total` or `self_cuda_time_total`;
             largest first, text and steps in order. Self CPU time if not given.
-        row_limit: The most rows to give; shares are still of the whole.
+        row_limit: The most rows to return; shares still refer to all rows.
         regions: Whether steps, regions and compilation have rows too, as they have in torch's table.
-        engine: What executes the query; the embedded DuckDB if not given.
+        engine: Executes the query; the embedded DuckDB if not given.
 
     Raises:
-        ConfigurationError: Something else was given for `by`, `sort_by` or `row_limit`.
+        ConfigurationError: `by`, `sort_by` or `row_limit` is invalid.
     """
     keys = _keys(by)
     sorted_by = _sort_column(sort_by or "self_cpu_ns", keys)
@@ -119,10 +119,10 @@ def op_table(
         schema=call_schema(keys),
     )
     sql = load("op_table", keys=", ".join(keys), order=order_by(sorted_by, keys=keys, measures=MEASURES))
-    found = engine.run(sql, tables={"calls": calls})
-    table = found.drop_columns(["work_ns"])
+    groups = engine.run(sql, tables={"calls": calls})
+    table = groups.drop_columns(["work_ns"])
     headings = {**{key: key.replace("_", " ").capitalize() for key in keys}, **_measured(table)}
-    return Result(table=table.slice(0, row_limit), headings=headings, footer=_footer(found), sorted_by=sorted_by)
+    return Result(table=table.slice(0, row_limit), headings=headings, footer=_footer(groups), sorted_by=sorted_by)
 
 
 def _calls(events: pa.Table, *, keys: Sequence[str], regions: bool) -> pa.Table:
@@ -148,7 +148,7 @@ def _sort_column(sort_by: str, keys: tuple[str, ...]) -> str:
 
 
 def _measured(table: pa.Table) -> dict[str, str]:
-    """Leave out of the printed table what was not recorded."""
+    """Return the columns of the printed table: those that were recorded."""
     present = {name: name in _ALWAYS or _has_values(table, _NEEDED_BY.get(name, name)) for name in MEASURES}
     return {name: heading for name, heading in MEASURES.items() if present[name]}
 
@@ -157,7 +157,7 @@ def _has_values(table: pa.Table, name: str) -> bool:
     return bool(pc.any(pc.not_equal(table.column(name), 0)).as_py())
 
 
-def _footer(found: pa.Table) -> tuple[str, ...]:
-    cpu, device = (pc.sum(found.column(name)).as_py() or 0 for name in ("self_cpu_ns", "work_ns"))
+def _footer(groups: pa.Table) -> tuple[str, ...]:
+    cpu, device = (pc.sum(groups.column(name)).as_py() or 0 for name in ("self_cpu_ns", "work_ns"))
     lines = (f"Self CPU time total: {format_time(cpu)}", f"Self device time total: {format_time(device)}")
     return lines if device else lines[:1]

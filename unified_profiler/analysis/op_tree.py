@@ -1,7 +1,7 @@
-"""The tree of operator calls of one trace, and sums over its branches.
+"""Builds the tree of operator calls of one trace and sums times and memory over its branches.
 
-It differs from the tree of all events: the facade's spans, API calls and memory records are no nodes in it, so that
-self times are those of the native profiler. Device time counts for the operator that launched the work.
+Unlike in the tree of all events, the facade's spans, API calls and memory records are not nodes, so that self times are
+those of the native profiler. Device time counts for the operator that launched the work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from unified_profiler.model.schema import EventTable, Kind, Layer
 
 @dataclass(frozen=True)
 class Branch:
-    """A quantity of each node: its own, and with all below it."""
+    """A quantity of each node: its own, and the total including its descendants."""
 
     own: Ints
     total: Ints
@@ -26,13 +26,13 @@ class Branch:
 
 @dataclass(frozen=True)
 class OpTree:
-    """One entry per event of the trace; zero or false where the event is no node."""
+    """One entry per event of the trace; zero or false where the event is not a node."""
 
     node: Flags
     on_device: Flags
-    """Work of an accelerator; it stands outside the tree of its host."""
+    """Work of an accelerator, which is outside the tree of its host."""
     launcher: Ints
-    """Row of the operator that launched this work of an accelerator, -1 where it is not known."""
+    """Row of the operator that launched this work of an accelerator, -1 if unknown."""
     cpu: Branch
     device: Branch
     cpu_memory: Branch
@@ -46,8 +46,8 @@ def op_tree(events: EventTable, *, regions: bool = False, merge_duplicates: bool
         events: The events of one trace, nested.
         regions: Whether the facade's steps and regions are nodes too. Those of native profilers always are, since
             they are in the native profilers' own tables.
-        merge_duplicates: Whether a call that is the only child of a call of the same name is a part of that call
-            and no node, as in torch. A call of the runtime always is.
+        merge_duplicates: Whether a call that is the only child of a call of the same name is merged into that call,
+            as in torch. Calls of the runtime always are.
     """
     kinds = _Kinds.of(events, regions=regions)
     node, parent = kinds.node, parent_rows(events)
@@ -106,10 +106,10 @@ class _Kinds:
 
 def _duplicates(name: Codes, parent: Ints, node: Flags) -> Flags:
     children = np.flatnonzero(node & (parent >= 0))
-    above = parent[children]
-    only = np.bincount(above, minlength=len(name))[above] == 1
+    parents = parent[children]
+    is_only = np.bincount(parents, minlength=len(name))[parents] == 1
     flags = np.zeros(len(name), np.bool_)
-    flags[children] = only & (name[above] == name[children])
+    flags[children] = is_only & (name[parents] == name[children])
     return flags
 
 
@@ -122,15 +122,15 @@ def _launchers(events: EventTable, kinds: _Kinds, *, parent: Ints, wanted: Flags
     if not len(work) or not len(calls):
         return launcher
     calls = calls[np.lexsort((~kinds.runtime[calls], correlation[calls]))]
-    place = calls[np.minimum(np.searchsorted(correlation[calls], correlation[work]), len(calls) - 1)]
-    known = correlation[place] == correlation[work]
-    launcher[work[known]] = place[known]
+    candidate = calls[np.minimum(np.searchsorted(correlation[calls], correlation[work]), len(calls) - 1)]
+    known = correlation[candidate] == correlation[work]
+    launcher[work[known]] = candidate[known]
     return nearest(launcher, parent=parent, wanted=wanted)
 
 
 def _branch(amount: Ints, owner: Ints, parent: Ints) -> Branch:
-    """Give each amount to its owner and, for the total, to everything above the owner as well."""
+    """Add each amount to its owner and, for the total, to all ancestors of the owner."""
     own = np.zeros(len(amount), np.int64)
-    given = np.flatnonzero((amount != 0) & (owner >= 0))
-    np.add.at(own, owner[given], amount[given])
+    owned = np.flatnonzero((amount != 0) & (owner >= 0))
+    np.add.at(own, owner[owned], amount[owned])
     return Branch(own=own, total=own + within(own, parent))

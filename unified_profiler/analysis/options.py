@@ -1,4 +1,4 @@
-"""Checking the options that analyses share, with one wording: a name out of some, a part, order and number of rows."""
+"""Checks the options that analyses share: choices by name, shares of a whole, row order and row limit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _Choice = TypeVar("_Choice")
 
 
 def chosen(option: str, name: object, choices: Mapping[str, _Choice]) -> _Choice:
-    """Return what a name stands for.
+    """Return the choice of that name.
 
     Raises:
-        ConfigurationError: It is none of the choices; the message suggests the nearest.
+        ConfigurationError: There is none; the message suggests the nearest.
     """
     if isinstance(name, str) and name in choices:
         return choices[name]
@@ -25,16 +25,16 @@ def chosen(option: str, name: object, choices: Mapping[str, _Choice]) -> _Choice
 
 
 def order_by(column: str, *, keys: Sequence[str], measures: Collection[str]) -> str:
-    """Return the SQL of an order by one column: the largest measure first, keys in order, and ties by the keys."""
+    """Return the SQL that sorts by one column: measures descending, keys ascending, ties by the keys."""
     first = f"{column} desc nulls last" if column in measures else f"{column} asc nulls last"
     return ", ".join([first, *(f"{key} asc nulls last" for key in keys if key != column)])
 
 
 def check_row_limit(row_limit: object) -> None:
-    """Check the most rows to give.
+    """Check a row limit.
 
     Raises:
-        ConfigurationError: It is no number of rows.
+        ConfigurationError: It is not a number of rows.
     """
     if row_limit is None or (isinstance(row_limit, int) and row_limit >= 0):
         return
@@ -43,10 +43,10 @@ def check_row_limit(row_limit: object) -> None:
 
 
 def part_of(option: str, value: float | str) -> float:
-    """Return a part of a whole, given as such or in percent.
+    """Return a share of a whole, given as a fraction or in percent.
 
     Raises:
-        ConfigurationError: It is neither, is negative, or is all of it or more.
+        ConfigurationError: It is neither, or is not in [0, 1).
     """
     match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)", str(value).strip())
     part = float(match[1]) / (100 if match[2] else 1) if match else -1.0

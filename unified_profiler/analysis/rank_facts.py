@@ -1,12 +1,15 @@
-"""What one trace says about its rank: besides the breakdown of its steps, where it met the others and what it did else.
+"""Measures the steps of one rank's trace: their parts, regions, operators, data loading and synchronizing collectives.
 
-A meeting is a collective that no rank can leave before all have come: an all-reduce, an all-gather, a barrier.
+A synchronizing collective is one that no rank can leave before all have entered: an all-reduce, an all-gather, a
+barrier. Names and attribute keys of a framework come from the `EventConventions` of its backend.
 """
 
 from __future__ import annotations
 
 import re
-from functools import cache, reduce
+from collections import Counter
+from collections.abc import Mapping
+from functools import reduce
 from operator import or_
 
 import msgspec
@@ -14,86 +17,112 @@ import numpy as np
 import pyarrow as pa
 
 from unified_profiler.analysis import step_facts
-from unified_profiler.analysis.columns import coded, ints
-from unified_profiler.analysis.intervals import NEVER, Spans
-from unified_profiler.analysis.step_facts import Lanes, Steps, facts, of_trace, parts, regions
+from unified_profiler.analysis.columns import Flags, coded, ints
+from unified_profiler.analysis.intervals import EMPTY, IntervalSet
+from unified_profiler.analysis.step_facts import (
+    KindTimeline,
+    Steps,
+    facts,
+    part_facts,
+    region_facts,
+    with_trace_columns,
+)
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind
+from unified_profiler.spi import EventConventions
 
-COLUMNS = (*step_facts.COLUMNS, "self_ns", "tid", "device", "attributes")
+COLUMNS = (*step_facts.COLUMNS, "self_ns", "tid", "device", "framework", "op", "attributes")
 
 SMALL = 0.01
-"""An operator has facts if it took at least so much of one of the steps."""
+"""An operator has facts if it took at least this share of one of the steps."""
 
-_MEETING = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier|CollectiveReduce", re.IGNORECASE)
-_DATA = re.compile(
-    r"enumerate\(DataLoader\)|Iterator(::|GetNext)|GetNext|"
-    r"(?<![a-z])(data|dataset|data_?loader|data_?loading|load_?(data|batch)|(next|get|fetch)_?batch)(?![a-z])",
-    re.IGNORECASE,
+_SYNCHRONIZING_OPS = frozenset({"x:AllReduce", "x:AllGather", "x:ReduceScatter", "x:AllToAll"})
+_DATA_LOADING = (
+    r"(?<![a-z])(data|dataset|data_?loader|data_?loading|load_?(data|batch)|(next|get|fetch)_?batch)(?![a-z])"
 )
-_GROUP = "Process Group Ranks"
-_COLLECTIVE = "Collective name"
+"""Matches words that users put into the names of data loading."""
 
 
-def rank_facts(events: EventTable) -> pa.Table:
-    """Return all facts that the analyses of ranks need, in one go over the events."""
-    lanes = Lanes(events)
-    steps = lanes.steps()
+def rank_facts(events: EventTable, conventions: Mapping[str, EventConventions]) -> pa.Table:
+    """Return all facts that the analyses of ranks need, reading the events once.
+
+    Args:
+        events: The events of one trace.
+        conventions: The conventions of each framework, by the name in the column `framework`.
+    """
+    timeline = KindTimeline(events)
+    steps = timeline.steps()
     if not len(steps.number):
         return step_facts.FACTS.empty_table()
-    loading = _loading(lanes)
-    own, order = _order(lanes, reduce(or_, loading.values(), NEVER))
-    met = _meetings(lanes)
-    tables = [*parts(steps, order), *regions(lanes, steps), _operators(lanes, steps)]
+    loading = _data_loading(timeline, conventions)
+    own_work, order = _part_order(timeline, reduce(or_, loading.values(), EMPTY))
+    collectives = _synchronizing_collectives(timeline, conventions)
+    tables = [*part_facts(steps, order), *region_facts(timeline, steps), _operator_facts(timeline, steps)]
     tables += [
-        steps.facts("loading", spans.within(steps.start, steps.end), name=name) for name, spans in loading.items()
+        steps.facts("loading", intervals.within(steps.start, steps.end), name=name)
+        for name, intervals in loading.items()
     ]
-    tables += [_met(lanes, steps, met), _exposed(lanes.during(met) - own, steps)]
-    return of_trace(events, tables)
+    tables.append(_collective_facts(timeline, steps, collectives, conventions))
+    tables.append(_exposed_facts(timeline.during(collectives) - own_work, steps))
+    return with_trace_columns(events, tables)
 
 
-def _order(lanes: Lanes, loading: Spans) -> tuple[Spans, list[tuple[str, Spans]]]:
-    """Return when the rank did work of its own, and what a moment counts for.
+def _part_order(timeline: KindTimeline, loading: IntervalSet) -> tuple[IntervalSet, list[tuple[str, IntervalSet]]]:
+    """Return when the rank did work of its own, and the parts of a step in order of precedence.
 
-    Its own work comes before what it moves, since only who does nothing else has to wait. Where there is a device, its
-    work is what counts; what the host did counts for moments at which the device was idle.
+    Own work precedes communication, since only a rank that does nothing else has to wait. With a device, the device's
+    work counts, and that of the host only while the device was idle.
     """
-    device, host = lanes.busy(Kind.KERNEL), lanes.busy(Kind.OP, Kind.COMPILE)
-    copies = ("copy", lanes.busy(Kind.COPY))
-    collectives = ("collective", lanes.busy(Kind.COLLECTIVE))
+    device, host = timeline.busy(Kind.KERNEL), timeline.busy(Kind.OP, Kind.COMPILE)
+    copies = ("copy", timeline.busy(Kind.COPY))
+    collectives = ("collective", timeline.busy(Kind.COLLECTIVE))
     if len(device.start):
         order = [("compute", device), copies, collectives, ("data", loading), ("compute", host)]
         return device | copies[1], order
     return loading | host, [("data", loading), ("compute", host), copies, collectives]
 
 
-def _loading(lanes: Lanes) -> dict[str, Spans]:
-    """Return the regions and operators that load data, told by their names, and when they ran."""
-    names = coded(lanes.events, "name")
-    kinds = {lanes.kind.values.index(k.value) for k in (Kind.REGION, Kind.OP) if k.value in lanes.kind.values}
-    found = {}
-    for code in [code for code, name in enumerate(names.values) if _loads_data(name)]:
-        rows = np.flatnonzero(names.codes == code)
-        found[names.values[code]] = lanes.during(rows[np.isin(lanes.kind.codes[rows], list(kinds))])
-    return found
+def _data_loading(timeline: KindTimeline, conventions: Mapping[str, EventConventions]) -> dict[str, IntervalSet]:
+    """Return the names of the regions and operators that load data, and when they ran."""
+    rows = timeline.rows(Kind.REGION, Kind.OP)
+    events = timeline.events.select(["name", "framework"]).take(pa.array(rows))
+    loads = _matching(events, "name", _DATA_LOADING)
+    for framework, convention in conventions.items():
+        loads |= _is_of(events, framework) & _matching(events, "name", convention.data_loading)
+    rows, names = rows[loads], coded(events.filter(pa.array(loads)), "name")
+    return {names.values[code]: timeline.during(rows[names.codes == code]) for code in np.unique(names.codes)}
 
 
-def _loads_data(name: str) -> bool:
-    return _DATA.search(name) is not None
+def _is_of(events: EventTable, framework: str) -> Flags:
+    return coded(events, "framework").where(framework.__eq__)
 
 
-def _operators(lanes: Lanes, steps: Steps) -> pa.Table:
+def _matching(events: EventTable, column: str, pattern: str | None, *, key: str | None = None) -> Flags:
+    """Return the rows in which a column, or one of its attributes if a key is given, matches a pattern."""
+    if pattern is None:
+        return np.zeros(len(events), bool)
+    search = re.compile(pattern, re.IGNORECASE).search
+    return coded(events, column).where(lambda text: search(_attribute(text, key) if key else text) is not None)
+
+
+def _attribute(attributes: str | None, key: str | None) -> str:
+    """Return an attribute as text; empty if it is missing."""
+    if not key or not attributes or key not in attributes:
+        return ""
+    return str(msgspec.json.decode(attributes).get(key, ""))
+
+
+def _operator_facts(timeline: KindTimeline, steps: Steps) -> pa.Table:
     """Return the self time of each operator in each step, of those that matter in one of them."""
-    names, step = coded(lanes.events, "name"), ints(lanes.events, "step")
-    rows = lanes.rows(Kind.OP, Kind.COMPILE, Kind.KERNEL, Kind.COPY)
-    place = np.full(int(steps.number[-1]) + 2, -1)  # the last one for events outside steps
-    place[steps.number] = np.arange(len(steps.number))
-    where = place[np.clip(step[rows], -1, len(place) - 2)]
-    inside = where >= 0
-    rows, where = rows[inside], where[inside]
+    names, step = coded(timeline.events, "name"), ints(timeline.events, "step")
+    rows = timeline.rows(Kind.OP, Kind.COMPILE, Kind.KERNEL, Kind.COPY)
+    index_of_step = np.full(int(steps.number[-1]) + 2, -1)  # the last entry is for events outside steps
+    index_of_step[steps.number] = np.arange(len(steps.number))
+    index = index_of_step[np.clip(step[rows], -1, len(index_of_step) - 2)]
+    rows, index = rows[index >= 0], index[index >= 0]
     width = len(names.values)
-    weights = ints(lanes.events, "self_ns")[rows]
-    spent = np.bincount(where * width + names.codes[rows], weights=weights, minlength=len(steps.number) * width)
+    weights = ints(timeline.events, "self_ns")[rows]
+    spent = np.bincount(index * width + names.codes[rows], weights=weights, minlength=len(steps.number) * width)
     table = spent.reshape(len(steps.number), width)
     matters = (table >= SMALL * (steps.end - steps.start)[:, None]).any(axis=0)
     number, code = np.nonzero((table > 0) & matters)
@@ -101,71 +130,66 @@ def _operators(lanes: Lanes, steps: Steps) -> pa.Table:
     return facts("operator", steps.number[number], name=texts, spent=table[number, code].astype(np.int64))
 
 
-def _meetings(lanes: Lanes) -> Ints:
-    """Return the rows of the meetings themselves, not of the calls that only launch them.
+def _synchronizing_collectives(timeline: KindTimeline, conventions: Mapping[str, EventConventions]) -> Ints:
+    """Return the rows of synchronizing collectives themselves, not of the calls that only launch them.
 
-    Those on devices, if there are; else those on threads that do nothing else; else all.
+    These are the ones on devices, if there are any; else those on threads without operators; else all.
     """
-    rows = lanes.rows(Kind.COLLECTIVE)
-    few = lanes.events.take(pa.array(rows))
-    meet = coded(few, "name").where(_is_meeting) | coded(few, "attributes").where(_says_meeting)
-    rows, few = rows[meet], few.filter(pa.array(meet))
-    device = coded(few, "device").where(lambda name: not name.startswith("cpu"))
-    if device.any():
-        return rows[device]
-    apart = ~np.isin(ints(few, "tid"), _working(lanes, np.unique(ints(few, "tid"))))
-    return rows[apart] if apart.any() else rows
+    rows = timeline.rows(Kind.COLLECTIVE)
+    events = timeline.events.take(pa.array(rows))
+    synchronizes = coded(events, "op").where(_SYNCHRONIZING_OPS.__contains__)
+    for framework, convention in conventions.items():
+        if (pattern := convention.synchronizing_collectives) is not None:
+            key = convention.collective_name_key
+            matches = _matching(events, "name", pattern) | _matching(events, "attributes", key and pattern, key=key)
+            synchronizes = np.where(_is_of(events, framework), matches, synchronizes)
+    rows, events = rows[synchronizes], events.filter(pa.array(synchronizes))
+    on_device = coded(events, "device").where(lambda name: not name.startswith("cpu"))
+    if on_device.any():
+        return rows[on_device]
+    op_threads = np.unique(ints(timeline.events, "tid")[timeline.rows(Kind.OP)])
+    separate = ~np.isin(ints(events, "tid"), op_threads)
+    return rows[separate] if separate.any() else rows
 
 
-def _working(lanes: Lanes, threads: Ints) -> list[int]:
-    """Return those of some threads that run operators."""
-    tid = ints(lanes.events, "tid")[lanes.rows(Kind.OP)]
-    return [thread for thread in threads.tolist() if (tid == thread).any()]
+def _collective_facts(
+    timeline: KindTimeline, steps: Steps, rows: Ints, conventions: Mapping[str, EventConventions]
+) -> pa.Table:
+    """Return the synchronizing collectives, numbered within their step among those of the same name and group."""
+    step = ints(timeline.events, "step")
+    rows = rows[np.isin(step[rows], steps.number)]
+    rows = rows[np.lexsort((timeline.start[rows], step[rows]))]
+    events = timeline.events.select(["name", "framework", "attributes"]).take(pa.array(rows))
+    keys = [_collective_key(event, conventions) for event in events.to_pylist()]
+    return facts(
+        "synchronizing_collective",
+        step[rows],
+        name=pa.array(keys, pa.string()),
+        nth=_occurrences(step[rows], keys),
+        start=timeline.start[rows],
+        end=timeline.end[rows],
+    )
 
 
-def _is_meeting(name: str) -> bool:
-    return _MEETING.search(name) is not None
+def _collective_key(event: Mapping[str, str | None], conventions: Mapping[str, EventConventions]) -> str:
+    """Return a collective's name and the ranks of its group, which are the same on all ranks that take part."""
+    convention = conventions.get(event["framework"] or "", EventConventions())
+    name = _attribute(event["attributes"], convention.collective_name_key) or event["name"]
+    return f"{name} {_attribute(event['attributes'], convention.collective_ranks_key)}".strip()
 
 
-def _says_meeting(attributes: str) -> bool:
-    return _COLLECTIVE in attributes and _is_meeting(_described(attributes)[0])
-
-
-@cache
-def _described(attributes: str) -> tuple[str, str]:
-    """Return the name of a collective and the ranks of its group, as the framework's profiler describes them."""
-    said = msgspec.json.decode(attributes) if _COLLECTIVE in attributes or _GROUP in attributes else {}
-    return str(said.get(_COLLECTIVE, "")), str(said.get(_GROUP, ""))
-
-
-def _met(lanes: Lanes, steps: Steps, met: Ints) -> pa.Table:
-    """Return the meetings, numbered within their step among those of the same name and group."""
-    step = ints(lanes.events.take(pa.array(met)), "step")
-    met, step = met[np.isin(step, steps.number)], step[np.isin(step, steps.number)]
-    order = np.lexsort((lanes.start[met], step))
-    met, step = met[order], step[order]
-    few = lanes.events.take(pa.array(met))
-    keys = [_key(*pair) for pair in zip(few["name"].to_pylist(), few["attributes"].to_pylist(), strict=True)]
-    named = pa.array(keys, pa.string())
-    return facts("meeting", step, name=named, nth=_numbered(step, keys), start=lanes.start[met], end=lanes.end[met])
-
-
-def _key(name: str, attributes: str | None) -> str:
-    collective, group = _described(attributes) if attributes else ("", "")
-    return f"{collective or name} {group}".strip()
-
-
-def _numbered(step: Ints, keys: list[str]) -> Ints:
-    seen: dict[tuple[int, str], int] = {}
+def _occurrences(step: Ints, keys: list[str]) -> Ints:
+    """Return for each row how many rows before it have the same step and key."""
+    counts: Counter[tuple[int, str]] = Counter()
     numbers = []
     for pair in zip(step.tolist(), keys, strict=True):
-        numbers.append(seen.get(pair, 0))
-        seen[pair] = numbers[-1] + 1
+        numbers.append(counts[pair])
+        counts[pair] += 1
     return np.array(numbers, np.int64)
 
 
-def _exposed(spans: Spans, steps: Steps) -> pa.Table:
-    """Return when a meeting was under way and the rank itself computed nothing, cut at the borders of steps."""
+def _exposed_facts(intervals: IntervalSet, steps: Steps) -> pa.Table:
+    """Return when the rank was in a synchronizing collective and computed nothing itself, cut at the ends of steps."""
     order = np.argsort(steps.start, kind="stable")
-    frame, start, end = spans.cut(steps.start[order], steps.end[order])
+    frame, start, end = intervals.cut(steps.start[order], steps.end[order])
     return facts("exposed", steps.number[order][frame], start=start, end=end)

@@ -1,4 +1,4 @@
-"""The table of ranks, with its verdict in words: which rank is slow, since when, doing what, and how sure that is."""
+"""`rank_table`: compares the ranks of a run and states which rank is slow, since when, why, and with what p-value."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ HEADINGS: Mapping[str, str] = {
     "data_ns": "Data",
     "uncovered_ns": "Uncovered",
 }
-"""The columns and what printed tables call them."""
+"""The columns and their headings in printed tables."""
 
 
 @dataclass(frozen=True, repr=False)
 class RankTable(Result):
-    """Each step of each rank, and what follows from them.
+    """Each step of each rank, and the conclusions.
 
     Attributes:
-        verdict: Which ranks are slow and why, or that none is, as statements.
-        notices: What to know before trusting that: ranks that are missing or died, steps that only some have, clocks.
+        verdict: The slow ranks and the causes, or that no rank is slow, as statements.
+        notices: Limits of the verdict: ranks that are missing or died, steps that only some ranks have, clock offsets.
         stragglers: The slow ranks as values, the slowest first.
-        clocks: How far the clocks of the ranks differ, by which all times were corrected.
+        clocks: The offsets of the ranks' clocks, by which all times were corrected.
     """
 
     verdict: tuple[Statement, ...] = ()
@@ -64,51 +64,50 @@ class RankTable(Result):
         return Result(table=table, headings={name: HEADINGS[name] for name in names}, footer=self.footer)
 
     def _medians(self, rank: int, rows: np.typing.NDArray[np.int64]) -> dict[str, int | None]:
-        found: dict[str, int | None] = {"rank": rank, "step_count": len(rows)}
+        medians: dict[str, int | None] = {"rank": rank, "step_count": len(rows)}
         for name in (name for name in HEADINGS if name.endswith("_ns")):
             values = self.table.column(name).take(pa.array(rows)).drop_null().to_numpy()
-            found[name] = int(np.median(values)) if len(values) else None
-        return found
+            medians[name] = int(np.median(values)) if len(values) else None
+        return medians
 
 
 @checked_keywords
 def rank_table(source: Source, *, engine: Engine | None = None) -> RankTable:
-    """Compare the ranks of a run, step by step, and say which is slow.
+    """Compare the ranks of a run, step by step, and report which is slow.
 
-    `own_ns` is the wall time of a step less `waiting_ns`, which the rank spent in collectives before all ranks had
-    come and with nothing else to do. `skew_ns` is by how much it exceeds the middle of the other ranks. The parts add
-    up to the wall time: where there is a device, a moment counts as computing if a kernel ran, else as a copy, a
-    collective, loading data, computing on the host, or uncovered; without one as loading data, computing, a copy, a
-    collective, or uncovered. So collectives behind which a rank computes cost nothing here, unlike in
-    `step_breakdown`.
+    `own_ns` is the wall time of a step less `waiting_ns`, which the rank spent in collectives with nothing else to do
+    before all ranks had entered them. `skew_ns` is how much it exceeds the median of the other ranks. The parts add up
+    to the wall time: with a device, time counts as computing if a kernel ran, else as a copy, a collective, loading
+    data, computing on the host, or uncovered; without one as loading data, computing, a copy, a collective, or
+    uncovered. So collectives that overlap with computation cost nothing here, unlike in `step_breakdown`.
 
-    A rank is slow if from some step on nearly all of its steps have more own time than those of the others, by more
-    than a tenth. The clocks of several machines are compared by the ends of collectives and corrected first.
+    A rank is slow if from some step on nearly all of its steps have over a tenth more own time than those of the
+    others. The clocks of several machines are compared by the ends of collectives and corrected first.
 
     Args:
         source: A Run of several ranks.
-        engine: What executes the queries; the embedded DuckDB if not given.
+        engine: Executes the queries; the embedded DuckDB if not given.
 
     Raises:
-        TraceFormatError: Two traces of the run say that they are the same rank and cycle.
+        TraceFormatError: Two traces of the run have the same rank and cycle.
 
     Example:
         >>> print(rank_table(read("profile")).ranks)
     """
     run = Run.of(source)
     _check_ranks(run)
-    found = rank_steps(run, engine=engine)
-    verdict = tuple(each.with_text("ranks") for each in _verdict(found))
-    notices = tuple(each.with_text("ranks") for each in _notices(run, found))
+    steps = rank_steps(run, engine=engine)
+    verdict = tuple(each.with_text("ranks") for each in _verdict(steps))
+    notices = tuple(each.with_text("ranks") for each in _notices(run, steps))
     return RankTable(
-        table=_with_skew(found.table, found.matrix),
+        table=_with_skew(steps.table, steps.matrix),
         headings={name: heading for name, heading in HEADINGS.items() if name != "step_count"},
         footer=tuple(statement.text for statement in (*verdict, *notices)),
         sorted_by="step",
         verdict=verdict,
         notices=notices,
-        stragglers=tuple(found.stragglers),
-        clocks=found.clocks,
+        stragglers=tuple(steps.stragglers),
+        clocks=steps.clocks,
     )
 
 
@@ -120,14 +119,14 @@ def _check_ranks(run: Run) -> None:
             str(t.file or t.info.source or "memory") for t in run.traces if (t.info.rank, t.info.cycle) == (rank, cycle)
         ]
         msg = (
-            f"{count} traces say that they are cycle {cycle} of rank {rank}: {', '.join(files)}. Expected each rank "
-            "once. Was a directory copied into the run, or were two jobs put together? Take one of them out."
+            f"{count} traces are of cycle {cycle} of rank {rank}: {', '.join(files)}. Expected each rank once. Was a "
+            "directory copied into the run, or were two jobs merged? Remove one of them."
         )
         raise TraceFormatError(msg)
 
 
 def _with_skew(table: pa.Table, matrix: StepMatrix) -> pa.Table:
-    """Insert by how much a rank's own time exceeds that of the others; null where there is no other."""
+    """Insert `skew_ns`: how much a rank's own time exceeds that of the others; null if there are no others."""
     row = np.searchsorted(matrix.steps, table.column("step").to_numpy())
     column = np.searchsorted(np.array(matrix.ranks), table.column("rank").to_numpy())
     excess = matrix.excess("own_ns")[row, column] if len(table) else np.zeros(0)
@@ -136,21 +135,21 @@ def _with_skew(table: pa.Table, matrix: StepMatrix) -> pa.Table:
     return table.add_column(table.column_names.index("own_ns") + 1, "skew_ns", skew)
 
 
-def _verdict(found: RankSteps) -> Iterator[Statement]:
-    matrix = found.matrix
+def _verdict(steps: RankSteps) -> Iterator[Statement]:
+    matrix = steps.matrix
     ranks = len(matrix.ranks)
     common = int(np.isfinite(matrix.times["wall_ns"]).all(axis=1).sum()) if ranks else 0
     if ranks < 2:
         yield statement("single" if ranks else "no_steps")
     elif common < FEWEST_STEPS:
         yield statement("too_few", step_count=common, needed_count=FEWEST_STEPS)
-    elif not found.stragglers:
+    elif not steps.stragglers:
         yield statement("equal", rank_count=ranks, step_count=common)
-    for straggler in found.stragglers:
-        yield from _slow(straggler)
+    for straggler in steps.stragglers:
+        yield from _describe(straggler)
 
 
-def _slow(straggler: Straggler) -> Iterator[Statement]:
+def _describe(straggler: Straggler) -> Iterator[Statement]:
     rank = straggler.rank
     size: dict[str, Value] = {"extra_ns": straggler.extra_ns, "extra_share": straggler.extra_share}
     if straggler.changed:
@@ -163,20 +162,24 @@ def _slow(straggler: Straggler) -> Iterator[Statement]:
     if straggler.waiting_ns:
         yield statement("waited_for", rank=rank, waiting_ns=straggler.waiting_ns)
     yield statement(
-        "sure", step_share=straggler.step_share, step_count=straggler.step_count, chance=f"{straggler.chance:.1g}"
+        "sure", step_share=straggler.step_share, step_count=straggler.step_count, p_value=f"{straggler.p_value:.1g}"
     )
 
 
-def _notices(run: Run, found: RankSteps) -> Iterator[Statement]:
+def _notices(run: Run, steps: RankSteps) -> Iterator[Statement]:
     yield from _missing(run)
     yield from _died(run)
-    yield from _different_steps(found.matrix)
-    off = [clock for clock in found.clocks.ranks if abs(clock.ahead_ns) > clock.uncertainty_ns]
+    yield from _different_steps(steps.matrix)
+    off = [clock for clock in steps.clocks.ranks if abs(clock.ahead_ns) > clock.uncertainty_ns]
     if off:
-        most = max(off, key=lambda clock: abs(clock.ahead_ns))
-        unsure = max(clock.uncertainty_ns for clock in off)
-        values: dict[str, Value] = {"rank": most.rank, "ahead_ns": int(abs(most.ahead_ns)), "unsure_ns": int(unsure)}
-        yield statement(f"clocks_by_{found.clocks.method}", **values, meeting_count=found.clocks.meeting_count)
+        worst = max(off, key=lambda clock: abs(clock.ahead_ns))
+        yield statement(
+            f"clocks_by_{steps.clocks.method}",
+            rank=worst.rank,
+            ahead_ns=int(abs(worst.ahead_ns)),
+            unsure_ns=int(max(clock.uncertainty_ns for clock in off)),
+            compared_count=steps.clocks.compared_count,
+        )
 
 
 def _missing(run: Run) -> Iterator[Statement]:

@@ -1,47 +1,47 @@
--- Each step of each rank: where its time went, and how long it waited in collectives for ranks that had not come yet.
--- `facts` has the parts of each step and its exposed moments, in which the rank was in a meeting and did nothing else;
--- `meetings` has the collectives that end for all together; `clocks` says how far the clock of a rank is ahead.
+-- Each step of each rank: the parts of its time, and how long it waited in collectives for ranks that had not entered yet.
+-- `facts` has the parts of each step and its exposed intervals, in which the rank was in a synchronizing collective and
+-- did nothing else; `collectives` has the synchronizing collectives; `clocks` has how far each rank's clock is ahead.
 with
-moments as (
-    select rank, cycle, step, what, name, nth, start_ns, end_ns
+intervals as (
+    select rank, cycle, step, fact, name, nth, start_ns, end_ns
     from facts
-    where what = 'exposed'
+    where fact = 'exposed'
     union all
-    select rank, cycle, step, 'meeting' as what, name, nth, start_ns, end_ns
-    from meetings
+    select rank, cycle, step, 'collective' as fact, name, nth, start_ns, end_ns
+    from collectives
 ),
-placed as (
+corrected as (
     select
-        moments.rank,
+        intervals.rank,
         cycle,
         step,
-        what,
+        fact,
         name,
         nth,
         start_ns - cast(round(coalesce(ahead_ns + drift * (start_ns - at_ns), 0)) as bigint) as start_ns,
         end_ns - cast(round(coalesce(ahead_ns + drift * (end_ns - at_ns), 0)) as bigint) as end_ns
-    from moments
-    left join clocks on clocks.rank = moments.rank
+    from intervals
+    left join clocks on clocks.rank = intervals.rank
 ),
 exposed as (
     select rank, cycle, step, start_ns, end_ns
-    from placed
-    where what = 'exposed'
+    from corrected
+    where fact = 'exposed'
 ),
-met as (
+entered as (
     select rank, cycle, step, name, nth, start_ns, end_ns
-    from placed
-    where what = 'meeting'
+    from corrected
+    where fact = 'collective'
 ),
 complete as (
     select step, name, nth, max(start_ns) as complete_ns
-    from met
+    from entered
     group by step, name, nth
 ),
 waits as (
-    select rank, cycle, met.step, start_ns, least(end_ns, complete_ns) as end_ns
-    from met
-    join complete on complete.step = met.step and complete.name = met.name and complete.nth = met.nth
+    select rank, cycle, entered.step, start_ns, least(end_ns, complete_ns) as end_ns
+    from entered
+    join complete on complete.step = entered.step and complete.name = entered.name and complete.nth = entered.nth
     where complete_ns > start_ns
 ),
 reached as (
@@ -85,15 +85,15 @@ parts as (
         rank,
         cycle,
         step,
-        min(case when what = 'wall' then start_ns end) as start_ns,
-        sum(case when what = 'wall' then spent_ns else 0 end) as wall_ns,
-        sum(case when what = 'compute' then spent_ns else 0 end) as compute_ns,
-        sum(case when what = 'collective' then spent_ns else 0 end) as collective_ns,
-        sum(case when what = 'copy' then spent_ns else 0 end) as copy_ns,
-        sum(case when what = 'data' then spent_ns else 0 end) as data_ns,
-        sum(case when what = 'uncovered' then spent_ns else 0 end) as uncovered_ns
+        min(case when fact = 'wall' then start_ns end) as start_ns,
+        sum(case when fact = 'wall' then spent_ns else 0 end) as wall_ns,
+        sum(case when fact = 'compute' then spent_ns else 0 end) as compute_ns,
+        sum(case when fact = 'collective' then spent_ns else 0 end) as collective_ns,
+        sum(case when fact = 'copy' then spent_ns else 0 end) as copy_ns,
+        sum(case when fact = 'data' then spent_ns else 0 end) as data_ns,
+        sum(case when fact = 'uncovered' then spent_ns else 0 end) as uncovered_ns
     from facts
-    where what in ('wall', 'compute', 'collective', 'copy', 'data', 'uncovered')
+    where fact in ('wall', 'compute', 'collective', 'copy', 'data', 'uncovered')
     group by rank, cycle, step
 )
 select

@@ -1,4 +1,4 @@
-"""The query files of this package."""
+"""Loads the SQL query files of this package."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ def load(name: str, **names: str) -> str:
 
     Args:
         name: The file, without its suffix.
-        **names: What stands for each `{placeholder}` in it: names of columns which the caller took from a fixed
-            list, never text of a user.
+        **names: The value of each `{placeholder}` in it: column names from a fixed list, never text of a user.
     """
     text = resources.files("unified_profiler.analysis").joinpath(f"{name}.sql").read_text(encoding="utf-8")
     return text.format_map(names)

@@ -1,4 +1,4 @@
-"""Where the time of each step went."""
+"""`step_breakdown`: splits the wall time of each step into operators, collectives, copies and compilation."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _SCHEMA = pa.schema(
 
 @checked_keywords
 def step_breakdown(source: Source, *, engine: Engine | None = None) -> Result:
-    """Split the wall time of each recorded step into what ran in it.
+    """Split the wall time of each recorded step by the kind of work that ran in it.
 
-    Every moment of a step counts once, over all threads and devices: in `collective_ns` if a collective ran, else in
+    All time of a step counts once, over all threads and devices: in `collective_ns` if a collective ran, else in
     `copy_ns` if a copy ran, else in `compile_ns` if the framework compiled, else in `op_ns` if an operator or kernel
-    ran, else in `uncovered_ns`, so that these five add up to `wall_ns`. Work of a device counts for the step in whose
-    time it ran, which may be a later one than that which launched it. `regions_ns` has the time of each of the user's
-    regions by name; regions hold operators and one another, so each is at most the wall time, not their sum. The
+    ran, else in `uncovered_ns`, so that these five add up to `wall_ns`. Work of a device counts for the step during
+    which it ran, which may be later than the one that launched it. `regions_ns` has the time of each of the user's
+    regions by name; regions contain operators and one another, so each is at most the wall time, not their sum. The
     framework's own annotations, such as torch's `Optimizer.step#...`, are rows of `op_table`.
 
     Args:
         source: A Trace or a Run.
-        engine: What executes the query; the embedded DuckDB if not given.
+        engine: Executes the query; the embedded DuckDB if not given.
     """
     engine = engine or DuckDBEngine()
     facts = engine.each_trace(traces_of(source), breakdown_facts, columns=COLUMNS, schema=FACTS)
@@ -53,7 +53,7 @@ def step_breakdown(source: Source, *, engine: Engine | None = None) -> Result:
 
 
 def _headings(table: pa.Table) -> dict[str, str]:
-    """Leave compilation out of the printed table where there was none."""
+    """Leave compilation out of the printed table if there was none."""
     compiled = bool(pc.any(pc.greater(table.column("compile_ns"), 0)).as_py())
     return {name: name.removesuffix("_ns") for name in table.column_names if compiled or name != "compile_ns"}
 
@@ -61,8 +61,8 @@ def _headings(table: pa.Table) -> dict[str, str]:
 def _regions(steps: pa.Table, regions: pa.Table) -> pa.Array:
     """Return the regions of each step, in the order of the steps."""
     keys = ("rank", "cycle", "step")
-    found: dict[tuple[Any, ...], list[tuple[str, int]]] = {}
+    by_step: dict[tuple[Any, ...], list[tuple[str, int]]] = {}
     for *step, name, spent in zip(*(column.to_pylist() for column in regions.columns), strict=True):
-        found.setdefault(tuple(step), []).append((name, spent))
+        by_step.setdefault(tuple(step), []).append((name, spent))
     rows = zip(*(steps.column(key).to_pylist() for key in keys), strict=True)
-    return pa.array([found.get(row, []) for row in rows], pa.map_(pa.string(), pa.int64()))
+    return pa.array([by_step.get(row, []) for row in rows], pa.map_(pa.string(), pa.int64()))

@@ -1,7 +1,7 @@
-"""What one trace says about its steps, as rows: how long each was and how long each sort of work ran in it.
+"""Measures the steps of one trace, as rows: how long each step was, and how long each kind of work ran in it.
 
-`step_breakdown` and the analyses of ranks begin with these rows. The functions take the events of one trace, and run
-wherever the engine has them.
+`step_breakdown` and the analyses of ranks start from these rows. The functions take the events of one trace; the engine
+may run them in another process.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import numpy as np
 import pyarrow as pa
 
 from unified_profiler.analysis.columns import Coded, coded, ints
-from unified_profiler.analysis.intervals import NEVER, Spans
+from unified_profiler.analysis.intervals import EMPTY, IntervalSet
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind, Layer
 
 COLUMNS = ("rank", "cycle", "step", "kind", "layer", "name", "start_ns", "duration_ns")
-"""What the facts of a breakdown are made of."""
+"""The event columns that a breakdown needs."""
 
 FACTS = pa.schema(
     {
         "rank": pa.int32(),
         "cycle": pa.int32(),
         "step": pa.int32(),
-        "what": pa.string(),
+        "fact": pa.string(),
         "name": pa.string(),
         "nth": pa.int32(),
         "start_ns": pa.int64(),
@@ -35,7 +35,7 @@ FACTS = pa.schema(
         "spent_ns": pa.int64(),
     }
 )
-"""A fact: in this step of this trace, `what` (of that name) took so long, or lay there."""
+"""One row per measurement: `fact` is its type (`wall`, `region`, `operator`, ...), with a duration or an interval."""
 
 
 @dataclass(frozen=True)
@@ -46,20 +46,20 @@ class Steps:
     start: Ints
     end: Ints
 
-    def facts(self, what: str, spent: Ints, *, name: str | None = None) -> pa.Table:
+    def facts(self, fact: str, spent: Ints, *, name: str | None = None) -> pa.Table:
         """Return a fact for each step."""
-        return facts(what, self.number, name=name, start=self.start, end=self.end, spent=spent)
+        return facts(fact, self.number, name=name, start=self.start, end=self.end, spent=spent)
 
 
-class Lanes:
-    """The events of one trace by kind, and the moments at which those of a kind ran."""
+class KindTimeline:
+    """The events of one trace by kind, and the intervals during which each kind ran."""
 
     def __init__(self, events: EventTable) -> None:
         self.events = events
         self.kind: Coded = coded(events, "kind")
         self.start = ints(events, "start_ns")
         self.end = self.start + ints(events, "duration_ns")
-        self._busy: dict[Kind, Spans] = {}
+        self._busy: dict[Kind, IntervalSet] = {}
 
     def rows(self, *kinds: Kind) -> Ints:
         """Return the rows of the events of some kinds."""
@@ -67,70 +67,73 @@ class Lanes:
         flags = np.isin(self.kind.codes, codes) if len(codes) > 1 else self.kind.codes == (codes or [-2])[0]
         return np.flatnonzero(flags)
 
-    def busy(self, *kinds: Kind) -> Spans:
+    def busy(self, *kinds: Kind) -> IntervalSet:
         """Return when at least one event of some kinds ran."""
         for kind in kinds:
             if kind not in self._busy:
                 self._busy[kind] = self.during(self.rows(kind))
-        first, *others = (self._busy[kind] for kind in kinds)
-        return reduce(or_, others, first)
+        return reduce(or_, (self._busy[kind] for kind in kinds))
 
-    def during(self, rows: Ints) -> Spans:
+    def during(self, rows: Ints) -> IntervalSet:
         """Return when at least one of the events in these rows ran."""
-        return Spans.of(self.start[rows], self.end[rows])
+        return IntervalSet.of(self.start[rows], self.end[rows])
 
     def steps(self) -> Steps:
-        """Return the steps; a step in several pieces lasts from the first to the last."""
+        """Return the steps; a step recorded in several pieces lasts from the first to the last."""
         rows = self.rows(Kind.STEP)
         number = ints(self.events.take(pa.array(rows)), "step")
         rows, number = rows[number >= 0], number[number >= 0]
-        numbers, which = np.unique(number, return_inverse=True)
+        numbers, index = np.unique(number, return_inverse=True)
         start = np.full(len(numbers), np.iinfo(np.int64).max)
         end = np.zeros(len(numbers), np.int64)
-        np.minimum.at(start, which, self.start[rows])
-        np.maximum.at(end, which, self.end[rows])
+        np.minimum.at(start, index, self.start[rows])
+        np.maximum.at(end, index, self.end[rows])
         return Steps(numbers, start, end)
 
-    def regions(self) -> Iterator[tuple[str, Spans]]:
-        """Give each of the user's regions, and when it ran."""
+    def regions(self) -> Iterator[tuple[str, IntervalSet]]:
+        """Yield the name of each of the user's regions, and when it ran."""
         rows = self.rows(Kind.REGION)
-        few = self.events.take(pa.array(rows))
-        names, users = coded(few, "name"), coded(few, "layer").where(Layer.APPLICATION.value.__eq__)
-        for code in np.unique(names.codes[users]):
-            yield names.values[code], self.during(rows[users & (names.codes == code)])
+        regions = self.events.take(pa.array(rows))
+        names, of_user = coded(regions, "name"), coded(regions, "layer").where(Layer.APPLICATION.value.__eq__)
+        for code in np.unique(names.codes[of_user]):
+            yield names.values[code], self.during(rows[of_user & (names.codes == code)])
 
 
 def breakdown_facts(events: EventTable) -> pa.Table:
-    """Return the facts of a breakdown: wall time, and each part of it, of each step; and its regions."""
-    lanes = Lanes(events)
-    steps = lanes.steps()
-    moved = (("collective", lanes.busy(Kind.COLLECTIVE)), ("copy", lanes.busy(Kind.COPY)))
-    work = (("compile", lanes.busy(Kind.COMPILE)), ("op", lanes.busy(Kind.OP, Kind.KERNEL)))
-    return of_trace(events, [*parts(steps, (*moved, *work)), *regions(lanes, steps)])
+    """Return the wall time of each step, its parts, and its regions."""
+    timeline = KindTimeline(events)
+    steps = timeline.steps()
+    order = (
+        ("collective", timeline.busy(Kind.COLLECTIVE)),
+        ("copy", timeline.busy(Kind.COPY)),
+        ("compile", timeline.busy(Kind.COMPILE)),
+        ("op", timeline.busy(Kind.OP, Kind.KERNEL)),
+    )
+    return with_trace_columns(events, [*part_facts(steps, order), *region_facts(timeline, steps)])
 
 
-def parts(steps: Steps, order: Sequence[tuple[str, Spans]]) -> Iterator[pa.Table]:
-    """Give the wall time of each step and the parts that make it up: a moment counts for the first that it is in."""
+def part_facts(steps: Steps, order: Sequence[tuple[str, IntervalSet]]) -> Iterator[pa.Table]:
+    """Yield the wall time of each step and its parts; time in several interval sets counts for the first of them."""
     wall = steps.end - steps.start
     yield steps.facts("wall", wall)
-    reached, spent_before = NEVER, np.zeros_like(wall)
-    for what, spans in order:
-        reached = reached | spans
-        spent = reached.within(steps.start, steps.end)
-        yield steps.facts(what, spent - spent_before)
+    covered, spent_before = EMPTY, np.zeros_like(wall)
+    for part, intervals in order:
+        covered = covered | intervals
+        spent = covered.within(steps.start, steps.end)
+        yield steps.facts(part, spent - spent_before)
         spent_before = spent
     yield steps.facts("uncovered", wall - spent_before)
 
 
-def regions(lanes: Lanes, steps: Steps) -> Iterator[pa.Table]:
-    """Give how long each of the user's regions ran in each step."""
-    for name, spans in lanes.regions():
-        spent = spans.within(steps.start, steps.end)
+def region_facts(timeline: KindTimeline, steps: Steps) -> Iterator[pa.Table]:
+    """Yield how long each of the user's regions ran in each step."""
+    for name, intervals in timeline.regions():
+        spent = intervals.within(steps.start, steps.end)
         yield steps.facts("region", spent, name=name).filter(pa.array(spent > 0))
 
 
 def facts(
-    what: str,
+    fact: str,
     step: Ints,
     *,
     name: str | pa.Array | None = None,
@@ -139,19 +142,19 @@ def facts(
     end: Ints | None = None,
     spent: Ints | None = None,
 ) -> pa.Table:
-    """Make rows of facts; what is not given is null."""
-    rows = len(step)
+    """Build rows of `FACTS`; columns that are not given are null."""
+    count = len(step)
     given = {"step": step, "nth": nth, "start_ns": start, "end_ns": end, "spent_ns": spent}
-    columns = {key: pa.nulls(rows, FACTS.field(key).type) if v is None else pa.array(v) for key, v in given.items()}
-    columns["what"] = pa.repeat(pa.scalar(what), rows)
-    columns["name"] = name if isinstance(name, pa.Array) else pa.repeat(pa.scalar(name, pa.string()), rows)
-    columns["rank"] = columns["cycle"] = pa.nulls(rows, pa.int32())
+    columns = {key: pa.nulls(count, FACTS.field(key).type) if v is None else pa.array(v) for key, v in given.items()}
+    columns["fact"] = pa.repeat(pa.scalar(fact), count)
+    columns["name"] = name if isinstance(name, pa.Array) else pa.repeat(pa.scalar(name, pa.string()), count)
+    columns["rank"] = columns["cycle"] = pa.nulls(count, pa.int32())
     return pa.table({field.name: columns[field.name] for field in FACTS}).cast(FACTS)
 
 
-def of_trace(events: EventTable, parts: Iterable[pa.Table]) -> pa.Table:
-    """Put facts together and say of which rank and cycle they are."""
-    table = pa.concat_tables([FACTS.empty_table(), *parts])
+def with_trace_columns(events: EventTable, tables: Iterable[pa.Table]) -> pa.Table:
+    """Concatenate facts and fill in the rank and the cycle of their trace."""
+    table = pa.concat_tables([FACTS.empty_table(), *tables])
     for index, name in enumerate(("rank", "cycle")):
         value = events.column(name)[0] if len(events) else pa.scalar(None, pa.int32())
         table = table.set_column(index, FACTS.field(name), pa.repeat(value.cast(pa.int32()), len(table)))

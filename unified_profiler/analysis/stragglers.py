@@ -1,7 +1,8 @@
-"""Which ranks are slow by their own doing, since which step, and in what: told over many steps, never from one.
+"""Finds ranks that are slow because of their own work, the step since which they are, and the cause.
 
-A rank's own time in a step is its wall time less what it waited for others in collectives. A rank is slow if its own
-time exceeds the middle of the other ranks', by enough to matter, in nearly all steps from some step on.
+A rank's own time in a step is its wall time less its wait for others in collectives. A rank is slow if its own time
+exceeds the median of the other ranks' by enough to matter, in nearly all steps from some step on. A sign test and a
+Mann-Whitney test over all these steps keep chance from being reported.
 """
 
 from __future__ import annotations
@@ -13,40 +14,42 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from unified_profiler.model.nesting import Ints
+
 Floats = npt.NDArray[np.float64]
 
 THRESHOLD = 0.10
-"""A rank is slow if it exceeds the others by more than this part of their own time."""
+"""A rank is slow if it exceeds the others by more than this share of their own time."""
 FEWEST_STEPS = 5
-"""From fewer steps nothing is concluded."""
+"""No conclusion is drawn from fewer steps."""
 FEWEST_BEFORE = 3
-"""Before a change there must be so many."""
-UNSURE = 0.05
-"""With more than this probability a change is none."""
+"""The fewest steps before a change."""
+CHANGE_P_VALUE = 0.05
+"""The largest p-value of a change point."""
 CONSISTENT = 0.8
-"""In so many of the steps it must be slower."""
-CHANCE = 0.001
-"""By chance it may look like this with at most this probability, over all ranks together."""
+"""The smallest share of steps in which a slow rank is slower than the others."""
+LARGEST_P_VALUE = 0.001
+"""The largest p-value of a slow rank, corrected for the number of ranks."""
 CAUSES = ("compute_ns", "data_ns", "copy_ns", "collective_ns", "uncovered_ns")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Straggler:
-    """A rank that is slow by its own doing.
+    """A rank that is slow because of its own work.
 
     Attributes:
         rank: The rank.
-        since: The step from which on it is slow.
+        since: The first step in which it is slow.
         changed: Whether it was as fast as the others before; False if it is slow from the first step on.
-        extra_ns: By how much its own time exceeds that of the others in a step, in the median.
-        extra_share: The same as a part of the others' own time.
-        step_share: In how many of the steps since then it was slower than the others.
-        chance: How likely ranks that are equally fast look like this at least once.
+        extra_ns: How much its own time exceeds that of the others in a step, median.
+        extra_share: The same as a share of the others' own time.
+        step_share: The share of the steps since then in which it was slower than the others.
+        p_value: The probability that at least one of several equally fast ranks looks like this.
         step_count: How many steps since then were compared.
         cause: The part of the step that grew most: `compute`, `data`, `copy`, `collective` or `uncovered`.
-        cause_ns: By how much, in a step.
-        names: Operators and regions that take longer than elsewhere, and by how much, the largest first.
-        waiting_ns: How long another rank waited in a step, in the median.
+        cause_ns: How much it grew in a step.
+        names: Operators and regions that take longer than on the other ranks, and how much, the largest first.
+        waiting_ns: How long another rank waited in a step, median.
     """
 
     rank: int
@@ -55,7 +58,7 @@ class Straggler:
     extra_ns: int
     extra_share: float
     step_share: float
-    chance: float
+    p_value: float
     step_count: int
     cause: str
     cause_ns: int
@@ -65,15 +68,15 @@ class Straggler:
 
 @dataclass(frozen=True)
 class StepMatrix:
-    """Times by step (rows) and rank (columns); nan where a rank has no such step."""
+    """Times by step (rows) and rank (columns); nan where a rank lacks a step."""
 
     ranks: list[int]
-    steps: npt.NDArray[np.int64]
+    steps: Ints
     times: dict[str, Floats]
 
     @classmethod
     def of(cls, table: pa.Table) -> StepMatrix:
-        """Put the rows of a rank table in order."""
+        """Arrange the rows of a rank table."""
         rank, step = (table.column(name).to_numpy() for name in ("rank", "step"))
         ranks, column = np.unique(rank, return_inverse=True)
         steps, row = np.unique(step, return_inverse=True)
@@ -84,161 +87,165 @@ class StepMatrix:
         return cls(ranks.tolist(), steps, times)
 
     def excess(self, name: str) -> Floats:
-        """Return by how much each rank exceeds the middle of the others."""
-        return _over_others(self.times[name])
+        """Return how much each rank exceeds the median of the others."""
+        return _minus_median_of_others(self.times[name])
+
+    def own_excess(self, name: str, column: int) -> Floats:
+        """Return how much a part of one rank's steps exceeds that of the others, without its wait for them."""
+        excess = self.excess(name)[:, column]
+        return excess - self.excess("waiting_ns")[:, column] if name == "collective_ns" else excess
 
 
 def stragglers(matrix: StepMatrix) -> list[Straggler]:
-    """Return the ranks that are slow by their own doing, the slowest first."""
+    """Return the ranks that are slow because of their own work, the slowest first."""
     if len(matrix.ranks) < 2:
         return []
     own = matrix.times["own_ns"]
     excess = matrix.excess("own_ns")
-    found = [_straggler(matrix, index, excess[:, index], own[:, index]) for index in range(len(matrix.ranks))]
-    return sorted((each for each in found if each is not None), key=lambda each: -each.extra_ns)
+    slow = [_straggler(matrix, column, excess[:, column], own[:, column]) for column in range(len(matrix.ranks))]
+    return sorted((each for each in slow if each is not None), key=lambda each: -each.extra_ns)
 
 
-def _straggler(matrix: StepMatrix, index: int, excess: Floats, own: Floats) -> Straggler | None:
-    usual = own - excess
+def _straggler(matrix: StepMatrix, column: int, excess: Floats, own: Floats) -> Straggler | None:
     rows = np.flatnonzero(np.isfinite(excess))
     if len(rows) < FEWEST_STEPS:
         return None
-    share = excess[rows] / usual[rows]
-    found = _evidence(matrix, index, rows, share, _beginning(excess[rows], share))
-    if not found.convinces:
+    share = excess[rows] / (own - excess)[rows]
+    evidence = _evidence(matrix, column, rows, share, _change_point(excess[rows], share))
+    if not evidence.is_conclusive:
         return None
-    began = found.first and _beginning(_grown(matrix, index, found.cause)[rows], share)
-    sharper = _evidence(matrix, index, rows, share, began or found.first)
-    found = sharper if sharper.convinces else found
+    began = evidence.first and _change_point(matrix.own_excess(evidence.cause, column)[rows], share)
+    refined = _evidence(matrix, column, rows, share, began or evidence.first)
+    evidence = refined if refined.is_conclusive else evidence
+    slow_rows = rows[evidence.first :]
     return Straggler(
-        rank=matrix.ranks[index],
-        since=int(matrix.steps[rows[found.first]]),
-        changed=found.first > 0,
-        extra_ns=int(np.median(excess[rows[found.first :]])),
-        extra_share=found.extra_share,
-        step_share=found.step_share,
-        chance=found.chance,
-        step_count=found.step_count,
-        cause=found.cause.removesuffix("_ns"),
-        cause_ns=found.cause_ns,
-        waiting_ns=_waiting(matrix, index, rows[found.first :]),
+        rank=matrix.ranks[column],
+        since=int(matrix.steps[slow_rows[0]]),
+        changed=evidence.first > 0,
+        extra_ns=int(np.median(excess[slow_rows])),
+        extra_share=evidence.extra_share,
+        step_share=evidence.step_share,
+        p_value=evidence.p_value,
+        step_count=evidence.step_count,
+        cause=evidence.cause.removesuffix("_ns"),
+        cause_ns=evidence.cause_ns,
+        waiting_ns=int(np.nanmedian(np.delete(matrix.times["waiting_ns"][slow_rows], column, axis=1))),
     )
 
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What speaks for a rank being slow from its n-th step, `first`, on."""
+    """Evidence that a rank is slow from its n-th step, `first`, on."""
 
     first: int
     extra_share: float
     step_share: float
-    chance: float
+    p_value: float
     step_count: int
     cause: str
     cause_ns: int
 
     @property
-    def convinces(self) -> bool:
+    def is_conclusive(self) -> bool:
         large = self.extra_share >= THRESHOLD and self.step_share >= CONSISTENT
-        return large and self.step_count >= FEWEST_STEPS and self.chance <= CHANCE
+        return large and self.step_count >= FEWEST_STEPS and self.p_value <= LARGEST_P_VALUE
 
 
-def _evidence(matrix: StepMatrix, index: int, rows: npt.NDArray[np.int64], share: Floats, first: int) -> _Evidence:
-    """Weigh the steps from one on.
+def _evidence(matrix: StepMatrix, column: int, rows: Ints, share: Floats, first: int) -> _Evidence:
+    """Evaluate the steps from the n-th on.
 
-    The part that grew most may tell more clearly than the whole, in which single steps that took the others long hide
-    it. That one of several parts was chosen counts against it.
+    The part that grew most may be clearer evidence than the whole step, where single steps in which the others were
+    slow hide it. Its p-value is multiplied by the number of parts it was chosen from, and the result by twice the
+    number of ranks (Bonferroni correction).
     """
     after = share[first:]
-    cause, cause_ns = _cause(matrix, index, rows, first)
-    grown = _grown(matrix, index, cause)[rows]
-    chance = min(_chance(share, first), len(CAUSES) * _chance(grown, first))
+    cause, cause_ns = _cause(matrix, column, rows, first)
+    of_cause = _p_value(matrix.own_excess(cause, column)[rows], first)
     return _Evidence(
         first=first,
         extra_share=float(np.median(after)),
         step_share=float((after > THRESHOLD / 2).mean()),
-        chance=min(1.0, 2 * len(matrix.ranks) * chance),
+        p_value=min(1.0, 2 * len(matrix.ranks) * min(_p_value(share, first), len(CAUSES) * of_cause)),
         step_count=len(after),
         cause=cause,
         cause_ns=cause_ns,
     )
 
 
-def _beginning(excess: Floats, share: Floats) -> int:
-    """Return where the rank became slow: the place at which later steps exceed earlier ones most; 0 without one.
+def _change_point(excess: Floats, share: Floats) -> int:
+    """Return the index of the step from which on the rank is slower than before; 0 if there is none.
 
-    The place is told by the excess as time: as a part of the others' time it varies with theirs, too.
+    The index is found by the excess in nanoseconds, since the share also varies with the time of the others.
     """
-    places = np.arange(FEWEST_BEFORE, len(excess) - FEWEST_STEPS + 1)
-    if not len(places):
+    candidates = np.arange(FEWEST_BEFORE, len(excess) - FEWEST_STEPS + 1)
+    if not len(candidates):
         return 0
-    place = _change(excess, places)
-    sure = len(excess) * 0.5 * erfc(_above(excess, place) / sqrt(2)) < UNSURE
-    return place if sure and np.median(share[:place]) < np.median(share[place:]) - THRESHOLD / 2 else 0
+    index = _best_split(excess, candidates)
+    is_significant = len(excess) * _mann_whitney_p(excess, index) < CHANGE_P_VALUE
+    return index if is_significant and np.median(share[:index]) < np.median(share[index:]) - THRESHOLD / 2 else 0
 
 
-def _change(excess: Floats, places: npt.NDArray[np.int64]) -> int:
-    """Return the place before and after which values are closest to two levels; single ones far off count little."""
-    near = np.clip(excess, *np.percentile(excess, [5, 95]))
-    before = np.cumsum(near)[places - 1]
-    after = near.sum() - before
+def _best_split(excess: Floats, candidates: Ints) -> int:
+    """Return the candidate at which a step function fits best by least squares; outliers are clipped before."""
+    clipped = np.clip(excess, *np.percentile(excess, [5, 95]))
+    before = np.cumsum(clipped)[candidates - 1]
+    after = clipped.sum() - before
     count = len(excess)
-    return int(places[np.argmax(before**2 / places + after**2 / (count - places))])
+    return int(candidates[np.argmax(before**2 / candidates + after**2 / (count - candidates))])
 
 
-def _above(excess: Floats, place: int) -> float:
-    """Say by how many standard deviations the steps from a place on are above those before (Mann and Whitney)."""
-    before, after = np.sort(excess[:place]), excess[place:]
+def _mann_whitney_z(excess: Floats, index: int) -> float:
+    """Return the z-score of the steps from an index on against those before, by the Mann-Whitney U test.
+
+    H. B. Mann, D. R. Whitney: On a test of whether one of two random variables is stochastically larger than the
+    other. Annals of Mathematical Statistics 18 (1947). Normal approximation with continuity correction; a tie is half
+    a win.
+    """
+    before, after = np.sort(excess[:index]), excess[index:]
     below, up_to = (np.searchsorted(before, after, side=side).sum() for side in ("left", "right"))
-    wins = (float(below) + float(up_to)) / 2  # a draw is half a win
-    pairs = place * len(after)
+    wins = (float(below) + float(up_to)) / 2
+    pairs = index * len(after)
     return float((wins - pairs / 2 - 0.5) / sqrt(pairs * (len(excess) + 1) / 12))
 
 
-def _chance(excess: Floats, first: int) -> float:
-    """Return how likely it looks like this by chance, for each place at which the change could have been.
+def _mann_whitney_p(excess: Floats, index: int) -> float:
+    return 0.5 * erfc(_mann_whitney_z(excess, index) / sqrt(2))
 
-    That is the probability that a fair coin shows as many heads as steps are slower than the others', or that of the
-    ranks of the later steps among all, whichever is the surer sign.
+
+def _p_value(excess: Floats, first: int) -> float:
+    """Return the p-value of the steps from the n-th on, corrected for the number of possible change points.
+
+    It is the smaller one of two tests: a one-sided sign test of how many steps are slower than the others' (a binomial
+    test with probability 1/2), and, after a change, the Mann-Whitney test of the steps after it against those before.
     """
     after = excess[first:]
     slower, count = int((after > 0).sum()), len(after)
-    coin = float(sum(comb(count, k) for k in range(slower, count + 1)) / 2**count)
+    sign_test = float(sum(comb(count, k) for k in range(slower, count + 1)) / 2**count)
     if not first:
-        return coin
-    change = 0.5 * erfc(_above(excess, first) / sqrt(2))
-    return 2 * len(excess) * min(coin, change)
+        return sign_test
+    return 2 * len(excess) * min(sign_test, _mann_whitney_p(excess, first))
 
 
-def _cause(matrix: StepMatrix, index: int, rows: npt.NDArray[np.int64], first: int) -> tuple[str, int]:
-    """Return the part that grew most since then; compared with the others, and with itself before."""
-    grown = {}
+def _cause(matrix: StepMatrix, column: int, rows: Ints, first: int) -> tuple[str, int]:
+    """Return the part that grew most since then, relative to the other ranks and to the steps before."""
+    growth = {}
     for name in CAUSES:
-        excess = _grown(matrix, index, name)[rows]
-        grown[name] = float(np.median(excess[first:])) - (float(np.median(excess[:first])) if first else 0.0)
-    worst = max(grown, key=lambda name: grown[name])
-    return worst, int(grown[worst])
+        excess = matrix.own_excess(name, column)[rows]
+        growth[name] = float(np.median(excess[first:])) - (float(np.median(excess[:first])) if first else 0.0)
+    largest = max(growth, key=lambda name: growth[name])
+    return largest, int(growth[largest])
 
 
-def _grown(matrix: StepMatrix, index: int, name: str) -> Floats:
-    """Return by how much a part of a rank's steps exceeds that of the others, without waiting for them."""
-    excess = matrix.excess(name)[:, index]
-    return excess - matrix.excess("waiting_ns")[:, index] if name == "collective_ns" else excess
-
-
-def _waiting(matrix: StepMatrix, index: int, rows: npt.NDArray[np.int64]) -> int:
-    others = np.delete(matrix.times["waiting_ns"][rows], index, axis=1)
-    return int(np.nanmedian(others))
-
-
-def _over_others(times: Floats) -> Floats:
+def _minus_median_of_others(times: Floats) -> Floats:
     """Subtract from each value the median of the other columns of its row."""
     ordered = np.sort(times, axis=1)  # nan last
-    place = np.argsort(np.argsort(times, axis=1, kind="stable"), axis=1, kind="stable")
-    count = np.isfinite(times).sum(axis=1, keepdims=True) - 1  # the others
-    low, high = np.maximum(count - 1, 0) // 2, np.maximum(count, 0) // 2
-    low, high = (np.where(position >= place, position + 1, position) for position in (low, high))
-    most = times.shape[1] - 1
-    values = [np.take_along_axis(ordered, np.minimum(position, most), axis=1) for position in (low, high)]
-    others: Floats = np.where(count > 0, (values[0] + values[1]) / 2, np.nan)
-    return times - others
+    position = np.argsort(np.argsort(times, axis=1, kind="stable"), axis=1, kind="stable")
+    others = np.isfinite(times).sum(axis=1, keepdims=True) - 1
+    low, high = np.maximum(others - 1, 0) // 2, np.maximum(others, 0) // 2
+    last = times.shape[1] - 1
+    values = [
+        np.take_along_axis(ordered, np.minimum(np.where(middle >= position, middle + 1, middle), last), axis=1)
+        for middle in (low, high)
+    ]
+    excess: Floats = times - np.where(others > 0, (values[0] + values[1]) / 2, np.nan)
+    return excess

@@ -1,4 +1,4 @@
-"""Setting two runs side by side: of one framework, or of the same model in two."""
+"""Compares two runs: of one framework, or of the same model in two frameworks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which calls of two frameworks' APIs do the same: names that they have in common, or that a table says are equal."""
+"""Matches API calls of different frameworks: by common names, or by a table of equivalent names."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from unified_profiler.toml_files import packaged_toml
 
 
 def common_name(name: str) -> str:
-    """Return what the names of a call in several frameworks have in common.
+    """Return the name of an API call that is common to several frameworks.
 
-    It is the last part in lower case and without underscores (`torch.nn.Conv2d` and `keras.layers.Conv2D`), or what
-    `api_names.toml` says of that. Of methods by which an object does its work the name of the class counts.
+    It is the last part in lower case and without underscores (`torch.nn.Conv2d` and `keras.layers.Conv2D`), or the
+    equivalent that `api_names.toml` lists. A method by which an object does its work has the name of its class.
     """
     owner, _, last = name.rpartition(".")
     if any(fnmatchcase(name, pattern) for pattern in _table()["work_of_object"]):
@@ -24,7 +24,7 @@ def common_name(name: str) -> str:
 
 @cache
 def equal_names() -> dict[str, str]:
-    """Return the common name of each word that has another one."""
+    """Return the common name of each word that differs from it."""
     return {word: common for common, words in _table()["equal"].items() for word in words}
 
 

@@ -1,7 +1,7 @@
 """Recognizes attention that a framework runs as single operators: two matrix products around a softmax.
 
-A framework without a fused operator, or a model that computes attention by hand, has no row called Attention. Its
-pieces are recognized by the module that they ran in, where modules were recorded, and else by the order of operators.
+A framework without a fused operator, or a model that computes attention by hand, has no row called Attention. The
+pieces are recognized by their module, if modules were recorded, or by the order of operators.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BATCHED_RANK = 3
 
 @dataclass(frozen=True)
 class AttentionPieces:
-    """Which events of one trace are pieces of an attention, and which of these stand for its calls."""
+    """The events of one trace that are pieces of an attention, and those of them that represent its calls."""
 
     member: Flags
     call: Flags
@@ -68,9 +68,9 @@ class _Search:
         return operators & ~self._direction.where({"backward", "update"}.__contains__)
 
     def by_order(self) -> Flags:
-        """Flag a softmax, the matrix products before and after it, what scales or masks between, and layouts beside.
+        """Mark each softmax, the matrix products around it, scaling and masking in between, and adjacent layouts.
 
-        Only operators that no other operator encloses are looked at; what is inside them follows.
+        Only outermost operators are examined; the operators inside them follow.
         """
         outer = nearest(self._parent, parent=self._parent, wanted=self._forward) < 0
         tops = np.flatnonzero(self._forward & outer)
@@ -82,19 +82,19 @@ class _Search:
 
     def _around_softmax(self, tops: Ints, lane: Ints) -> Flags:
         softmax, product = self.origin_is({_SOFTMAX})[tops], self._batched_products()[tops]
-        before, after = _beyond(self.origin_is(_BETWEEN)[tops])
+        before, after = _nearest_unskipped(self.origin_is(_BETWEEN)[tops])
         at = np.flatnonzero(softmax & (before >= 0) & (after < len(tops)))
         at = at[product[before[at]] & product[after[at]] & (lane[before[at]] == lane[after[at]])]
         covered = _covered(len(tops), before[at], after[at])
         layout = self.origin_is(_LAYOUTS)[tops]
-        return covered | (layout & _beside(covered, lane, *_beyond(layout)))
+        return covered | (layout & _adjacent(covered, lane, *_nearest_unskipped(layout)))
 
     def _batched_products(self) -> Flags:
-        """Flag matrix products of stacks of matrices; where shapes were not recorded, all of them."""
+        """Mark matrix products of stacks of matrices; all products if shapes were not recorded."""
         return self.origin_is(_PRODUCTS) & ~coded(self._events, "input_shapes").where(_has_plain_matrix)
 
     def by_module(self) -> Flags:
-        """Flag the pieces in modules that are called attention and hold a softmax between matrix products."""
+        """Mark the pieces in modules named attention that contain a softmax and matrix products."""
         named = coded(self._events, "kind").where(Kind.MODULE.value.__eq__)
         named &= coded(self._events, "name").where(lambda name: ATTENTION.lower() in name.lower())
         inside = self._forward & np.isin(self._module.codes, np.unique(self._module.codes[named]))
@@ -103,34 +103,34 @@ class _Search:
         return inside & (self._module.codes >= 0) & self.origin_is(_PRODUCTS | {_SOFTMAX} | _BETWEEN)
 
     def gradients_of(self, forward: Flags) -> Flags:
-        """Flag the gradients of flagged operators: those with their sequence numbers, or of their module and origin."""
+        """Mark the gradients of forward operators: by sequence number, or by module and origin."""
         backward = self._direction.where("backward".__eq__)
         sequence = ints(self._events, "sequence_id")
         last = _last_by_number(sequence, np.flatnonzero(self._forward), ints(self._events, "start_ns"))
         known = backward & (sequence >= 0) & np.isin(sequence, sequence[last[forward[last]]])
         known |= backward & (nearest(self._parent, parent=self._parent, wanted=known) >= 0)
-        place = self._module.codes.astype(np.int64) * len(self._origin.values) + self._origin.codes
+        key = self._module.codes.astype(np.int64) * len(self._origin.values) + self._origin.codes
         in_module = (self._module.codes >= 0) & (self._origin.codes >= 0)
-        return known | (backward & in_module & (sequence < 0) & np.isin(place, place[forward & in_module]))
+        return known | (backward & in_module & (sequence < 0) & np.isin(key, key[forward & in_module]))
 
 
-def _beyond(skipped: Flags) -> tuple[Ints, Ints]:
-    """Return the last place before, and the first place after, each place that is not skipped itself."""
-    places = np.arange(len(skipped))
-    before = np.maximum.accumulate(np.where(skipped, -1, places)) if len(places) else places
-    after = np.minimum.accumulate(np.where(skipped, len(places), places)[::-1])[::-1] if len(places) else places
-    return np.append(-1, before)[:-1], np.append(after, len(places))[1:]
+def _nearest_unskipped(skipped: Flags) -> tuple[Ints, Ints]:
+    """Return for each index the nearest index before it, and after it, that is not skipped."""
+    indices = np.arange(len(skipped))
+    before = np.maximum.accumulate(np.where(skipped, -1, indices))
+    after = np.minimum.accumulate(np.where(skipped, len(indices), indices)[::-1])[::-1]
+    return np.append(-1, before)[:-1], np.append(after, len(indices))[1:]
 
 
 def _covered(count: int, first: Ints, last: Ints) -> Flags:
-    """Flag the places from each first to the last that belongs to it."""
+    """Mark the indices from each first to its last."""
     edges = np.bincount(first, minlength=count + 1) - np.bincount(last + 1, minlength=count + 1)
     flags: Flags = np.cumsum(edges)[:count] > 0
     return flags
 
 
-def _beside(wanted: Flags, lane: Ints, before: Ints, after: Ints) -> Flags:
-    """Flag the places next to a wanted one of the same thread, on either side."""
+def _adjacent(wanted: Flags, lane: Ints, before: Ints, after: Ints) -> Flags:
+    """Mark the indices whose neighbor on either side is wanted and on the same thread."""
     flags = np.zeros(len(wanted), np.bool_)
     for neighbor, known in ((before, before >= 0), (after, after < len(wanted))):
         other = np.where(known, neighbor, 0)
@@ -139,7 +139,7 @@ def _beside(wanted: Flags, lane: Ints, before: Ints, after: Ints) -> Flags:
 
 
 def _last_by_number(sequence: Ints, operators: Ints, start: Ints) -> Ints:
-    """Return the last operator of each sequence number, which is the one that its gradient belongs to."""
+    """Return the last operator of each sequence number, to which the gradient belongs."""
     operators = operators[sequence[operators] >= 0]
     operators = operators[np.lexsort((start[operators], sequence[operators]))]
     is_last = np.append(np.diff(sequence[operators]) != 0, [True] * bool(len(operators)))
@@ -148,7 +148,7 @@ def _last_by_number(sequence: Ints, operators: Ints, start: Ints) -> Ints:
 
 
 def _has_plain_matrix(shapes: str) -> bool:
-    """Say whether one of the first two inputs has fewer dimensions than a stack of matrices."""
+    """Return whether one of the first two inputs has fewer dimensions than a stack of matrices."""
     try:
         inputs: Any = json.loads(shapes)
     except ValueError:

@@ -1,9 +1,10 @@
-"""Keys of rows: texts with a direction, as codes into the distinct ones."""
+"""Keys of diff rows: a name with a direction, as one integer code per event."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable
 
 Key: TypeAlias = tuple[str | None, str | None]
-"""A name and a direction, each of which may be missing."""
+"""A name and a direction, either of which may be None."""
 
 
 @dataclass(frozen=True)
@@ -24,24 +25,24 @@ class Keys:
     values: list[Key]
 
     def of(self, rows: Flags) -> Keys:
-        """Return those of some events."""
+        """Return the keys of some events."""
         return Keys(self.codes[rows], self.values)
 
     def replaced(self, rows: Flags, key: Key) -> Keys:
-        """Return the keys with another one for some events."""
+        """Return the keys, with another key for some events."""
         return Keys(np.where(rows, len(self.values), self.codes), [*self.values, key]).distinct()
 
     def renamed(self, rows: Flags, name: str) -> Keys:
-        """Return the keys with another name for some events, in the direction that each has."""
+        """Return the keys, with another name and the same direction for some events."""
         named = [*self.values, *((name, direction) for _, direction in self.values)]
         return Keys(np.where(rows, self.codes + len(self.values), self.codes), named).distinct()
 
     def mapped(self, function: Callable[[Key], Key]) -> Keys:
-        """Return what a function makes of each key."""
+        """Return the keys with a function applied to each."""
         return Keys(self.codes, [function(key) for key in self.values]).distinct()
 
     def distinct(self) -> Keys:
-        """Return the same with each key once, and only those that occur."""
+        """Merge equal keys and drop unused ones."""
         number: dict[Key, int] = {}
         used = np.bincount(self.codes, minlength=len(self.values)) > 0
         new = np.array(
@@ -51,14 +52,17 @@ class Keys:
         return Keys(new[self.codes] if len(self.codes) else self.codes, list(number))
 
 
-def combined(events: EventTable, name: str, direction: str | None = None) -> Keys:
-    """Return a text column as keys, together with a second one if there is one to tell directions by."""
-    names = coded(events, name)
-    known: list[str | None] = [*names.values, None]  # the code -1 is the last one
-    codes = np.where(names.codes < 0, len(names.values), names.codes).astype(np.int64)
+def column_keys(events: EventTable, name: str, direction: str | None = None) -> Keys:
+    """Return a column of names as keys, with the directions of a second column if one is given."""
+    codes, names = _with_null_code(events, name)
     if direction is None:
-        return Keys(codes, [(text, None) for text in known]).distinct()
-    ways = coded(events, direction)
-    known_ways: list[str | None] = [*ways.values, None]
-    codes = codes * len(known_ways) + np.where(ways.codes < 0, len(ways.values), ways.codes)
-    return Keys(codes, [(text, way) for text in known for way in known_ways]).distinct()
+        return Keys(codes, [(text, None) for text in names]).distinct()
+    direction_codes, directions = _with_null_code(events, direction)
+    return Keys(codes * len(directions) + direction_codes, list(product(names, directions))).distinct()
+
+
+def _with_null_code(events: EventTable, column: str) -> tuple[Ints, list[str | None]]:
+    """Return a text column as codes and values, of which the last one is None."""
+    texts = coded(events, column)
+    codes = np.where(texts.codes < 0, len(texts.values), texts.codes).astype(np.int64)
+    return codes, [*texts.values, None]

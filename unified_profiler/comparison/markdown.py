@@ -1,4 +1,4 @@
-"""A diff as a document that any tool shows."""
+"""Renders a diff as Markdown."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from unified_profiler.presentation.tables import columns_of
 from unified_profiler.presentation.texts import texts
 
 _INDENT = "\u203a"
-"""A small angle: Markdown would swallow spaces at the start of a cell."""
+"""Marks the indentation of a row, since Markdown drops spaces at the start of a cell."""
 
 
 def markdown(diff: DiffRecord, *, language: str = "en") -> str:
-    """Return a diff as GitHub-flavoured Markdown."""
+    """Return a diff as GitHub-flavored Markdown."""
     result = table_of(diff, language=language)
     columns = columns_of(result.table, headings=result.headings, most_rows=None)
     cells = [

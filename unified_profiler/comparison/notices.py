@@ -1,4 +1,4 @@
-"""Where a comparison misleads, in plain words."""
+"""Creates the notices of a diff: reasons why its numbers may mislead."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from unified_profiler.model.statements import Statement, statement
 
 FEWEST_STEPS = 3
 _OVERLAPPING = 1.1
-"""Sum of operators over wall time, from which on they must have overlapped."""
+"""The ratio of operator time to wall time above which operators must have overlapped."""
 _COSTLY = 1.2
-"""Recorded over unrecorded step time, from which on the profilers themselves are in the numbers."""
+"""The ratio of recorded to unrecorded step time above which profiling overhead distorts the numbers."""
 _MUCH = 0.05
-"""Part of a side's time that is worth a word."""
+"""The share of a side's time above which a notice is created."""
 _HALF = 0.5
 _ONE_PERCENT = 0.01
 
 
 def notices_of(diff: DiffRecord) -> tuple[Statement, ...]:
-    """Return them, the gravest first."""
-    found = [*_steps(diff), *_frameworks(diff), *_machines(diff)]
+    """Return the notices, the most serious first."""
+    notices = [*_steps(diff), *_frameworks(diff), *_machines(diff)]
     for name, side in (("baseline", diff.baseline), ("candidate", diff.candidate)):
-        found += [*_names(diff, name, side), *_times(diff, name, side)]
-    return tuple(statement.with_text("diff") for statement in found)
+        notices += [*_names(diff, name, side), *_times(diff, name, side)]
+    return tuple(statement.with_text("diff") for statement in notices)
 
 
 def _steps(diff: DiffRecord) -> Iterator[Statement]:

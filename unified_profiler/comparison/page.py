@@ -1,4 +1,4 @@
-"""The HTML page of a diff: one file that opens without a network, and reads without scripts."""
+"""Renders a diff as a self-contained HTML page, which works offline and is readable without scripts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from unified_profiler._version import __version__
-from unified_profiler.comparison.levels import levels
-from unified_profiler.comparison.page_rows import Line, bars_of, by_size, lines_of, shown_name
+from unified_profiler.comparison.groupings import groupings
+from unified_profiler.comparison.page_rows import TableLine, bars_of, by_size, lines_of, shown_name
 from unified_profiler.comparison.records import DiffRecord, DiffRow, Measured, Side
 from unified_profiler.comparison.text import SIDES, SideName, label, shown_ratio, verdicts
 from unified_profiler.model.statements import Value
@@ -25,7 +25,7 @@ def page(diff: DiffRecord, *, language: str = "en") -> str:
     """Return a diff as one self-contained page."""
     known = texts(language)
     rows, left_count = lines_of(diff.rows, known)
-    lines = [Line(diff.total, 0, known["diff.total"]), *rows]
+    lines = [TableLine(diff.total, 0, known["diff.total"]), *rows]
     text: str = _template().render(
         diff=diff,
         language=language,
@@ -51,13 +51,13 @@ def page(diff: DiffRecord, *, language: str = "en") -> str:
 
 
 def _largest(diff: DiffRecord) -> list[DiffRow]:
-    """Return the rows which explain most of the difference, up or down."""
+    """Return the rows that contribute most to the difference, in either direction."""
     rows = [row for group in diff.rows for row in group.rows] if _grouped(diff) else diff.rows
     return sorted((row for row in rows if row.differs), key=by_size)[:_CONTRIBUTIONS]
 
 
 def _grouped(diff: DiffRecord) -> bool:
-    return levels(across_frameworks=diff.across_frameworks)[diff.by].grouped
+    return groupings(across_frameworks=diff.across_frameworks)[diff.by].is_canonical
 
 
 def _contribution(row: DiffRow, language: str) -> dict[str, str]:
@@ -68,8 +68,7 @@ def _contribution(row: DiffRow, language: str) -> dict[str, str]:
         words[f"{side}_calls"] = None if measured is None else _calls(measured.call_count)
     words["why"] = render_text(f"ui.diff.why.{_reason(row)}", words, language=language)
     words |= {"difference": _signed(row.difference_ns), "difference_share": abs(row.difference_share or 0.0)}
-    said = render_text("ui.diff.contribution", words, language=language)
-    return {"name": name, "said": said}
+    return {"name": name, "text": render_text("ui.diff.contribution", words, language=language)}
 
 
 def _reason(row: DiffRow) -> str:
@@ -83,7 +82,7 @@ def _reason(row: DiffRow) -> str:
 
 
 def _card(name: SideName, side: Side, diff: DiffRecord, language: str) -> dict[str, Any]:
-    """Return what is known of a side: the two times that matter, and facts."""
+    """Return the data of a side's card: its step times and facts."""
     measured: Measured | None = getattr(diff.total, name)
     overhead = format_value("overhead_ratio", side.overhead_ratio)
     if side.overhead_ratio is None and side.unrecorded_step_ns is not None:
@@ -116,7 +115,7 @@ def _signed(nanoseconds: float) -> str:
 
 
 def _share(part: float | None) -> str:
-    """Return a signed part of 1; what rounds to nothing has no sign."""
+    """Return a signed share in percent; zero has no sign."""
     return "" if part is None else f"{round(part, 3) + 0.0:.1%}".replace("-", "\u2212")
 
 
@@ -125,7 +124,7 @@ def _calls(count: float) -> str:
 
 
 def _spread(measured: Measured) -> str:
-    """Return half the distance of the quartiles, as part of the median."""
+    """Return half the interquartile range, relative to the median."""
     part = (measured.high_ns - measured.low_ns) / 2 / measured.time_ns if measured.time_ns else None
     return "" if part is None else f"\u00b1{part:.0%}"
 

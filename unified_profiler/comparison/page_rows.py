@@ -1,4 +1,4 @@
-"""What the page of a diff draws: lines of its table, bounded, and bars of its chart."""
+"""Prepares the lines of the table and the bars of the chart on a diff page."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from unified_profiler.presentation.tables import one_line
 from unified_profiler.presentation.texts import shortened
 
 MOST_ROWS = 2000
-"""More would make the page slow to open."""
+"""With more rows the page would be slow to open."""
 MOST_BARS = 12
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """A row of the table."""
 
     row: DiffRow
-    level: int
+    depth: int
     label: str
     folds: bool = False
-    """Whether others stand below it."""
+    """Whether there are rows below it."""
 
     @property
     def only(self) -> SideName | None:
-        """The side that has it, where the other has not."""
+        """The only side that has the row, or None if both have it."""
         if self.row.baseline is None:
             return "candidate"
         return "baseline" if self.row.candidate is None else None
 
     @property
     def longest_ns(self) -> float:
-        """What the spreads of both sides are drawn against."""
+        """The time that the spreads of both sides are scaled by."""
         return max((measured.high_ns for measured in self._measured), default=0) or 1
 
     @property
     def has_flops(self) -> bool:
-        """Whether anything is known of its floating-point operations."""
+        """Whether its floating-point operations are known."""
         return any(measured.flops_per_s is not None for measured in self._measured)
 
     @property
@@ -54,7 +54,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of the chart, which begins and ends at a part of its width."""
+    """A bar of the chart; start and width are shares of the chart's width."""
 
     label: str
     difference_ns: float
@@ -65,29 +65,29 @@ class Bar:
 
     @property
     def zero(self) -> float:
-        """Where neither side takes longer."""
+        """The position of zero difference."""
         return self.start if self.difference_ns > 0 else self.start + self.width
 
 
-def lines_of(rows: Sequence[DiffRow], known: dict[str, str]) -> tuple[list[Line], int]:
-    """Return the rows that are shown, each before what it consists of, and how many are left out."""
+def lines_of(rows: Sequence[DiffRow], known: dict[str, str]) -> tuple[list[TableLine], int]:
+    """Return the rows that are shown, each before its parts, and the number of omitted rows."""
     kept = _kept(rows)
     return list(_lines(rows, 0, kept, known)), _count(rows) - len(kept)
 
 
 def _kept(rows: Sequence[DiffRow]) -> set[int]:
-    """Return the identities of the rows that are shown: level after level, and of the last the largest differences."""
+    """Return the ids of the rows that are shown: outer rows first, at each depth the largest differences."""
     kept: set[int] = set()
-    level: list[DiffRow] = list(rows)
-    while level and len(kept) < MOST_ROWS:
-        level = sorted(level, key=by_size)[: MOST_ROWS - len(kept)]
-        kept.update(map(id, level))
-        level = [below for row in level for below in row.rows]
+    layer: list[DiffRow] = list(rows)
+    while layer and len(kept) < MOST_ROWS:
+        layer = sorted(layer, key=by_size)[: MOST_ROWS - len(kept)]
+        kept.update(map(id, layer))
+        layer = [inner for row in layer for inner in row.rows]
     return kept
 
 
 def by_size(row: DiffRow) -> tuple[bool, float]:
-    """Return what sorts rows: what differs first, and the largest difference before the others."""
+    """Return the sort key of a row: rows that differ first, then by the size of the difference."""
     return not row.differs, -abs(row.difference_ns)
 
 
@@ -95,15 +95,15 @@ def _count(rows: Sequence[DiffRow]) -> int:
     return len(rows) + sum(_count(row.rows) for row in rows)
 
 
-def _lines(rows: Sequence[DiffRow], level: int, kept: set[int], known: dict[str, str]) -> Iterator[Line]:
+def _lines(rows: Sequence[DiffRow], depth: int, kept: set[int], known: dict[str, str]) -> Iterator[TableLine]:
     for row in rows:
         if id(row) in kept:
-            yield Line(row, level, shown_name(label(row, known)), any(id(below) in kept for below in row.rows))
-            yield from _lines(row.rows, level + 1, kept, known)
+            yield TableLine(row, depth, shown_name(label(row, known)), any(id(inner) in kept for inner in row.rows))
+            yield from _lines(row.rows, depth + 1, kept, known)
 
 
 def bars_of(rows: Sequence[DiffRow], known: dict[str, str]) -> list[Bar]:
-    """Return bars from the largest increase to the largest decrease; small ones share the last."""
+    """Return bars from the largest increase to the largest decrease; the last one sums up the small differences."""
     ordered = sorted((row for row in rows if row.difference_ns), key=lambda row: -abs(row.difference_ns))
     large = sorted(ordered[:MOST_BARS], key=lambda row: -row.difference_ns)
     bars = [(shown_name(label(row, known)), row.difference_ns, _share(row), row.differs) for row in large]
@@ -120,5 +120,5 @@ def _share(row: DiffRow) -> float:
 
 
 def shown_name(text: str) -> str:
-    """Return a name of others as one line that is not too long."""
+    """Return a name shortened to one line."""
     return shortened(one_line(text))

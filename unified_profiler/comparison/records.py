@@ -1,4 +1,4 @@
-"""What a diff consists of: frozen records, printed as JSON as they are."""
+"""The frozen records of a diff, which are also its JSON output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RowKind: TypeAlias = Literal["total", "group", "row", "part"]
 
 
 class Measured(Record):
-    """One side of a row. Times are of one step: the median over the steps, and the quartiles."""
+    """One side of a row. Times are per step: the median over the steps, and the quartiles."""
 
     call_count: float
     """Calls in a step, on average."""
@@ -23,18 +23,18 @@ class Measured(Record):
     total_ns: int
     """Over all recorded steps. The totals of the rows add up to that of the side."""
     mean_ns: float | None = None
-    """Mean of the calls in steps, each with all that is inside it; None where no API calls are compared."""
+    """Mean total time of the calls in steps; None unless API calls are compared."""
     flops: float | None = None
-    """Floating-point operations in a step, computed from shapes; None where they are not known."""
+    """Floating-point operations in a step, computed from shapes; None if unknown."""
     flops_per_s: float | None = None
-    """Achieved: by the calls whose operations are known, in the time of these calls with all that is inside them."""
+    """Achieved by the calls whose operations are known, in the total time of these calls."""
 
 
 class DiffRow(Record):
-    """Something that ran on one side or on both."""
+    """A row: an operator, region, module or API call that ran on one side or on both."""
 
     name: str | None
-    """None for what has no name of the sort that is compared by."""
+    """None for events without a name in the chosen grouping."""
     kind: RowKind = "row"
     direction: str | None = None
     baseline: Measured | None = None
@@ -42,18 +42,18 @@ class DiffRow(Record):
     difference_ns: float
     """Time of a step, candidate less baseline."""
     ratio: float | None = None
-    """Time of a step, candidate over baseline; None where one of them is missing."""
+    """Time of a step, candidate over baseline; None if a side is missing."""
     mean_ratio: float | None = None
-    """Mean time of a call, candidate over baseline; None where one of them is missing or no API calls are compared."""
+    """Mean time of a call, candidate over baseline; None if a side is missing or no API calls are compared."""
     difference_share: float | None = None
-    """Part of the sum of the differences of all rows, up and down; negative where the candidate takes less. That of a
-    group or of the total is the sum of those of its rows, and at most 1; parts of rows have none."""
+    """Share of the sum of the absolute differences of all rows; negative if the candidate takes less. A group or the
+    total has the sum of its rows, at most 1; parts of rows have none."""
     same_calls: bool | None = None
-    """Whether both sides call it equally often in a step; None where one of them is missing."""
+    """Whether both sides call it equally often in a step; None if a side is missing."""
     differs: bool = False
     """Whether the difference is larger than the threshold and than the noise."""
     rows: tuple[DiffRow, ...] = ()
-    """What the row consists of."""
+    """The rows or parts inside this row."""
 
 
 class Side(Record):
@@ -70,15 +70,15 @@ class Side(Record):
     """Wall time of a step that was not recorded, median."""
     unrecorded_step_count: int = 0
     overhead_ratio: float | None = None
-    """What recording cost, by the run's own step times; None where these do not show it."""
+    """Ratio of recorded to unrecorded step times; None if it cannot be measured."""
     total_ns: int = 0
     """Over all recorded steps."""
     outside_steps_ns: int = 0
-    """What ran outside of any step: in no row."""
+    """Time outside of steps, which is in no row."""
     unnamed_share: float = 0.0
-    """Part of the time of operators that has no name of the sort that is compared by."""
+    """Share of the operators' time without a name in the chosen grouping."""
     unmatched_share: float = 0.0
-    """Part of the time of operators in rows that the other side does not have."""
+    """Share of the operators' time in rows that the other side does not have."""
     thread_count: int = 0
     """Threads on which operators ran."""
     device_ns: int = 0
@@ -86,17 +86,17 @@ class Side(Record):
 
 
 class DiffRecord(Record):
-    """Two runs, set side by side."""
+    """The comparison of two runs."""
 
     by: str
     threshold: float
     time: Literal["host", "device", "wall"]
-    """What the times are: self time of operators on the host, work of accelerators, or wall time."""
+    """The compared time: self time of operators on the host, work of accelerators, or wall time."""
     across_frameworks: bool
     baseline: Side
     candidate: Side
     drift_ratio: float | None = None
-    """What most rows of two runs of one framework show, where a slower machine may explain it."""
+    """The ratio of most rows of two runs of one framework, if a slower machine may explain it."""
     notices: tuple[Statement, ...] = ()
     total: DiffRow
     rows: tuple[DiffRow, ...]

@@ -1,4 +1,4 @@
-"""From two sides to the rows of a diff, the largest difference first."""
+"""Builds the rows of a diff from its two sides, the largest difference first."""
 
 from __future__ import annotations
 
@@ -7,50 +7,50 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unified_profiler.comparison.groupings import group_of
 from unified_profiler.comparison.keys import Key, Keys
-from unified_profiler.comparison.levels import group_of
 from unified_profiler.comparison.noise import Noise, Times, noise_of
 from unified_profiler.comparison.records import DiffRow, RowKind
-from unified_profiler.comparison.sides import SideOfDiff, Sums
+from unified_profiler.comparison.sides import ComparedSide, RowSums
 
-Pair = tuple[Sums | None, Sums | None]
+Pair = tuple[RowSums | None, RowSums | None]
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowBuilder:
     """Builds the rows of one diff."""
 
-    baseline: SideOfDiff
-    candidate: SideOfDiff
+    baseline: ComparedSide
+    candidate: ComparedSide
     threshold: float
     alike: bool
     """Whether both sides are of one framework."""
 
     def build(self, *, grouped: bool, parts: bool) -> tuple[DiffRow, tuple[DiffRow, ...], Noise]:
-        """Return the total, the rows, and the noise that they were judged by.
+        """Return the total, the rows, and the noise that they were compared with.
 
         Args:
-            grouped: Whether rows stand in groups.
-            parts: Whether rows consist of something.
+            grouped: Whether to put the rows into groups.
+            parts: Whether to add the parts of each row.
         """
         rows = self._pairs(lambda keys: keys)
-        (total,) = self._pairs(_one).values()
+        (total,) = self._pairs(_same_key).values()
         noise = self._noise(rows.values(), total)
         inner = self._parts(noise) if parts else {}
         built = {key: _row(key, pair, noise, inner.get(key, ())) for key, pair in rows.items()}
         everything = sum(abs(row.difference_ns) for row in built.values())
-        found = self._groups(built, noise) if grouped else _sorted(built.values())
-        shown = _with_shares(found, everything)
+        ordered = self._groups(built, noise) if grouped else _sorted(built.values())
+        shown = _with_shares(ordered, everything)
         whole = _row((None, None), total, noise, kind="total")
         return whole.model_copy(update={"difference_share": _summed_share(shown)}), shown, noise
 
     @property
-    def _sides(self) -> tuple[SideOfDiff, SideOfDiff]:
+    def _sides(self) -> tuple[ComparedSide, ComparedSide]:
         return self.baseline, self.candidate
 
-    def _pairs(self, of: Callable[[Keys], Keys]) -> dict[Key, Pair]:
-        """Return both sides of each row, or of what a function makes of the rows."""
-        first, second = (side.sums(of(side.row), of(side.called)) for side in self._sides)
+    def _pairs(self, convert: Callable[[Keys], Keys]) -> dict[Key, Pair]:
+        """Return both sides of each row, by the converted keys."""
+        first, second = (side.sums(convert(side.row), convert(side.called)) for side in self._sides)
         return {key: (first.get(key), second.get(key)) for key in dict.fromkeys((*first, *second))}
 
     def _noise(self, pairs: Iterable[Pair], total: Pair) -> Noise:
@@ -67,23 +67,23 @@ class Rows:
         )
 
     def _parts(self, noise: Noise) -> dict[Key, tuple[DiffRow, ...]]:
-        """Return what each row consists of, where its parts have names."""
+        """Return the parts of each row, if they have names."""
         both = [_row_and_part(side) for side in self._sides]
         pairs = [side.sums(keys) for side, (keys, _) in zip(self._sides, both, strict=True)]
-        found: dict[Key, dict[Key, list[Sums | None]]] = {}
-        for place, (sums, (keys, names)) in enumerate(zip(pairs, both, strict=True)):
+        by_row: dict[Key, dict[Key, list[RowSums | None]]] = {}
+        for side, (sums, (keys, names)) in enumerate(zip(pairs, both, strict=True)):
             for code, key in enumerate(keys.values):
                 if key in sums:
                     row, part = names[code]
-                    found.setdefault(row, {}).setdefault(part, [None, None])[place] = sums[key]
+                    by_row.setdefault(row, {}).setdefault(part, [None, None])[side] = sums[key]
         return {
             row: _sorted(_row(part, (pair[0], pair[1]), noise, kind="part") for part, pair in parts.items())
-            for row, parts in found.items()
+            for row, parts in by_row.items()
             if any(name is not None for name, _ in parts)
         }
 
 
-def _one(keys: Keys) -> Keys:
+def _same_key(keys: Keys) -> Keys:
     return Keys(np.zeros_like(keys.codes), [(None, None)])
 
 
@@ -91,19 +91,19 @@ def _group_key(key: Key) -> Key:
     return group_of(key), None
 
 
-def _row_and_part(side: SideOfDiff) -> tuple[Keys, list[tuple[Key, Key]]]:
-    """Return keys that tell apart the parts of all rows, and which row and which part each stands for."""
-    row, part = side.row, side.gathered.part
+def _row_and_part(side: ComparedSide) -> tuple[Keys, list[tuple[Key, Key]]]:
+    """Return a key for each part of each row, and the row and part of each key."""
+    row, part = side.row, side.pieces.part
     distinct, codes = np.unique(row.codes * max(len(part.values), 1) + part.codes, return_inverse=True)
     names = [(row.values[c // len(part.values)], part.values[c % len(part.values)]) for c in distinct.tolist()]
     return Keys(np.asarray(codes, np.int64), [(str(number), None) for number in range(len(names))]), names
 
 
 def _times(pair: Pair) -> tuple[Times, Times]:
-    """Return the times of both sides; one that lacks the row has zeros."""
+    """Return the times of both sides; zeros for a side that lacks the row."""
     first, second = pair
-    nothing = np.zeros(1)
-    return nothing if first is None else first.times, nothing if second is None else second.times
+    zero = np.zeros(1)
+    return zero if first is None else first.times, zero if second is None else second.times
 
 
 def _row(key: Key, pair: Pair, noise: Noise, rows: Sequence[DiffRow] = (), *, kind: RowKind = "row") -> DiffRow:
@@ -121,20 +121,20 @@ def _row(key: Key, pair: Pair, noise: Noise, rows: Sequence[DiffRow] = (), *, ki
         ratio=after / before if both and before else None,
         mean_ratio=mean_after / mean_before if mean_before and mean_after is not None else None,
         same_calls=bool(np.isclose(baseline.call_count, candidate.call_count)) if baseline and candidate else None,
-        differs=noise.exceeded(*_times(pair)),
+        differs=noise.is_exceeded(*_times(pair)),
         rows=tuple(rows),
     )
 
 
 def _sorted(rows: Iterable[DiffRow]) -> tuple[DiffRow, ...]:
-    """Put what differs first, and the largest difference before the others."""
+    """Sort rows that differ first, then by the size of the difference."""
     return tuple(
         sorted(rows, key=lambda row: (not row.differs, -abs(row.difference_ns), row.name or "", row.direction or ""))
     )
 
 
 def _with_shares(rows: Iterable[DiffRow], everything: float) -> tuple[DiffRow, ...]:
-    """Return the rows with the part of all differences that each is; a group is what its rows are together.
+    """Return the rows with their shares of all differences; a group has the sum of the shares of its rows.
 
     Medians do not add up: the difference of a group or of the total is not the sum of those of its rows, and parts of
     rows have no share.

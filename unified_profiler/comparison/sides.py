@@ -1,4 +1,4 @@
-"""A side of a diff: the pieces of all its traces, summed up per step."""
+"""Sums up the pieces of one side of a diff, per row and step."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from unified_profiler.model.trace import Trace
 
 
 @dataclass(frozen=True)
-class Sums:
-    """One side of one row: its pieces."""
+class RowSums:
+    """The pieces of one row on one side."""
 
     step: Ints
     amount: Ints
@@ -29,21 +29,21 @@ class Sums:
     flops: Ints
     whole_ns: Ints
     call_ns: Ints
-    """Time of each call; -1 for pieces that are none, or where calls are not timed."""
+    """Time of each call; -1 for pieces that are not calls, or if calls are not timed."""
 
     @cached_property
     def times(self) -> Times:
-        """The time of each step, zero where the row was not in it."""
+        """The time of each step; zero where the row did not run."""
         return np.bincount(self.step, weights=self.amount, minlength=self.step_count).astype(np.float64)
 
     def measured(self, *, with_mean: bool = True) -> Measured:
-        """Return it as a record; with the mean time of its calls, where they are calls of one thing."""
-        low, middle, high = quartiles(self.times)
+        """Return a record, with the mean time of the calls if they all call the same API."""
+        low, median, high = quartiles(self.times)
         calls = self.call_ns[self.call_ns >= 0]
         flops, timed = int(self.flops.sum()), int(self.whole_ns[self.flops > 0].sum())
         return Measured(
             call_count=self.call_count / self.step_count,
-            time_ns=middle,
+            time_ns=median,
             low_ns=low,
             high_ns=high,
             total_ns=int(self.amount.sum()),
@@ -53,7 +53,7 @@ class Sums:
         )
 
 
-class Gathered:
+class SidePieces:
     """The pieces of all traces of one side."""
 
     def __init__(self, traces: Sequence[Trace], pieces: Sequence[Pieces]) -> None:
@@ -70,14 +70,14 @@ class Gathered:
 
 
 @dataclass(frozen=True)
-class SideOfDiff:
-    """One side, measured by the time that both sides have."""
+class ComparedSide:
+    """One side, measured by a time that both sides have."""
 
-    gathered: Gathered
+    pieces: SidePieces
     row: Keys
-    """The rows that pieces belong to, folded into families where the sides need it."""
+    """The rows that pieces belong to, merged into families where the sides need it."""
     called: Keys
-    """The rows that count them as calls, folded alike."""
+    """The rows that count them as calls, merged likewise."""
     amount: Ints
     """Time of each piece."""
     counted: Ints
@@ -86,7 +86,7 @@ class SideOfDiff:
     @cached_property
     def in_step(self) -> npt.NDArray[np.bool_]:
         """Which pieces ran in a step."""
-        return self.gathered.step >= 0
+        return self.pieces.step >= 0
 
     @property
     def total_ns(self) -> int:
@@ -99,46 +99,46 @@ class SideOfDiff:
         return int(self.amount[~self.in_step].sum())
 
     def keys(self) -> set[Key]:
-        """Return the rows that there are in steps."""
+        """Return the rows that occur in steps."""
         return {self.row.values[code] for code in np.unique(self.row.codes[self.in_step])}
 
     def has_row(self, name: str) -> bool:
-        """Say whether there is a row of that name in steps, in any direction."""
+        """Return whether a row of that name occurs in steps, in any direction."""
         return any(key[0] == name for key in self.keys())
 
-    def folded(self, folded: Mapping[Key, Key]) -> SideOfDiff:
-        """Return the side with other keys for some rows."""
-        row, called = (keys.mapped(lambda key: folded.get(key, key)) for keys in (self.row, self.called))
+    def with_families(self, family_of: Mapping[Key, Key]) -> ComparedSide:
+        """Return the side with some rows merged into families."""
+        row, called = (keys.mapped(lambda key: family_of.get(key, key)) for keys in (self.row, self.called))
         return replace(self, row=row, called=called)
 
-    def with_attention(self) -> SideOfDiff:
-        """Return the side with attention that it runs as single operators in rows of its own."""
-        pieces = self.gathered.attention > 0
-        row, called = (keys.renamed(pieces, ATTENTION) for keys in (self.row, self.called))
-        return replace(self, row=row, called=called, counted=np.where(self.gathered.attention == 1, 0, self.counted))
+    def with_attention(self) -> ComparedSide:
+        """Return the side with rows for attention that it runs as single operators."""
+        attention = self.pieces.attention
+        row, called = (keys.renamed(attention > 0, ATTENTION) for keys in (self.row, self.called))
+        return replace(self, row=row, called=called, counted=np.where(attention == 1, 0, self.counted))
 
     def time_of(self, wanted: Callable[[Key], bool]) -> int:
-        """Return the time in steps of the rows that a predicate holds for."""
+        """Return the time in steps of the rows that satisfy a predicate."""
         flags = np.array([wanted(key) for key in self.row.values] or [False])
         return int(self.amount[self.in_step & flags[self.row.codes]].sum())
 
-    def sums(self, keys: Keys, called: Keys | None = None) -> dict[Key, Sums]:
-        """Sum up by any keys.
+    def sums(self, keys: Keys, called: Keys | None = None) -> dict[Key, RowSums]:
+        """Sum up the pieces by key.
 
         Args:
-            keys: One for each piece.
-            called: Keys of the same sort, by which calls are counted; if not given, every piece is one.
+            keys: The key of each piece.
+            called: The keys by which calls are counted; if not given, every piece is a call.
         """
         calls = self._calls(called) if called is not None else {}
-        call_ns = self.gathered.call_ns if called is None else np.where(self.counted, self.gathered.call_ns, -1)
+        call_ns = self.pieces.call_ns if called is None else np.where(self.counted, self.pieces.call_ns, -1)
         return {
-            keys.values[code]: Sums(
-                step=self.gathered.step[pieces],
+            keys.values[code]: RowSums(
+                step=self.pieces.step[pieces],
                 amount=self.amount[pieces],
-                step_count=self.gathered.step_count,
+                step_count=self.pieces.step_count,
                 call_count=len(pieces) if called is None else calls.get(keys.values[code], 0),
-                flops=self.gathered.flops[pieces],
-                whole_ns=self.gathered.whole_ns[pieces],
+                flops=self.pieces.flops[pieces],
+                whole_ns=self.pieces.whole_ns[pieces],
                 call_ns=call_ns[pieces],
             )
             for code, pieces in self._by_code(keys)
@@ -167,17 +167,17 @@ def _joined(parts: Sequence[Keys]) -> Keys:
 
 def _steps(traces: Sequence[Trace], pieces: Sequence[Pieces], *, has_steps: bool) -> tuple[Ints, int]:
     """Number the steps of all ranks and cycles; where there are none at all, each trace counts as one."""
-    found, count = [], 0
+    indices, count = [], 0
     for trace, each in zip(traces, pieces, strict=True):
         step = each.step if has_steps else np.zeros(len(each), np.int64)
-        known = step_numbers(trace, each) if has_steps else np.zeros(1, np.int64)
-        found.append(np.where(step >= 0, np.searchsorted(known, step) + count, -1))
-        count += len(known)
-    return np.concatenate(found or [np.zeros(0, np.int64)]), count
+        numbers = step_numbers(trace, each) if has_steps else np.zeros(1, np.int64)
+        indices.append(np.where(step >= 0, np.searchsorted(numbers, step) + count, -1))
+        count += len(numbers)
+    return np.concatenate(indices or [np.zeros(0, np.int64)]), count
 
 
 def step_numbers(trace: Trace, pieces: Pieces) -> Ints:
-    """Return the numbers of the steps of a trace: all that were recorded, whether something ran in them or not."""
+    """Return the numbers of all recorded steps of a trace, including those in which nothing ran."""
     first, last = trace.info.first_step, trace.info.last_step
     recorded = np.arange(0) if first is None or last is None else np.arange(first, last + 1)
     numbers: Ints = np.union1d(pieces.step[pieces.step >= 0], recorded)

@@ -1,4 +1,4 @@
-"""A diff as people read it: who is compared, what to know first, and a table."""
+"""Renders a diff as text: the two sides, remarks, and a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from unified_profiler.comparison.levels import PYTHON_GROUP, UNNAMED
+from unified_profiler.comparison.groupings import PYTHON_GROUP, UNNAMED
 from unified_profiler.comparison.pieces import OUTSIDE_REGIONS, PYTHON
 from unified_profiler.comparison.records import DiffRecord, DiffRow, Measured, Side
 from unified_profiler.engine import Result
@@ -19,11 +19,11 @@ from unified_profiler.presentation.texts import format_value, render_statement, 
 SideName = Literal["baseline", "candidate"]
 SIDES: tuple[SideName, SideName] = ("baseline", "candidate")
 MOST_PARTS = 3
-"""Parts of a row that a table shows one by one; the others are in one line."""
+"""The number of parts of a row that a table lists; the others are summed in one line."""
 _GIGA = 1e9
 _SMALL_RATIO = 0.1
 _SOMETIMES = frozenset({"baseline_mean_ns", "candidate_mean_ns", "mean_ratio", "baseline_gflops", "candidate_gflops"})
-"""Columns that are shown only where something is known."""
+"""Columns that are shown only if they have values."""
 
 _SCHEMA = pa.schema(
     {
@@ -46,40 +46,40 @@ _SCHEMA = pa.schema(
         "candidate_gflops": pa.float64(),
     }
 )
-"""What matters most comes first: a narrow terminal has no room for the rest."""
+"""The most important columns come first: a narrow terminal has no room for the others."""
 
 
 def as_text(diff: DiffRecord, *, language: str = "en") -> str:
-    """Return all of it as aligned text."""
+    """Return the diff as aligned text."""
     lines = [*introduction(diff, language=language), "", *remarks(diff, language=language)]
     return "\n".join([*lines, str(table_of(diff, language=language))])
 
 
 def as_html(diff: DiffRecord) -> str:
-    """Return all of it as notebooks show it."""
+    """Return the diff as HTML for notebooks."""
     lines = [*introduction(diff), *remarks(diff)]
     return html_paragraphs(lines) + table_of(diff)._repr_html_()
 
 
 def introduction(diff: DiffRecord, *, language: str = "en") -> list[str]:
-    """Return what a step takes on both sides, and a line about each side."""
+    """Return the step times of both sides, and a line about each side."""
     return [*verdicts(diff, language=language), *headlines(diff, language=language)]
 
 
 def verdicts(diff: DiffRecord, *, language: str = "en") -> list[str]:
-    """Return what a step takes on both sides: wall time without and with recording, then the time that is compared.
+    """Return the step times of both sides: wall time without and with recording, then the compared time.
 
-    Too few unrecorded steps to rely on do not lead: their wall time comes last.
+    If there are too few unrecorded steps to rely on, their wall time comes last.
     """
     counts = [side.unrecorded_step_count for side in (diff.baseline, diff.candidate)]
     relied_on = min(counts) >= FEWEST_STEPS
     times_ns = (diff.baseline.unrecorded_step_ns, diff.candidate.unrecorded_step_ns)
     words = dict(zip(("baseline_count", "candidate_count"), counts, strict=True))
     unrecorded = _verdict("unrecorded" if relied_on else "unrecorded_few", times_ns, language, **words)
-    found = [_compared(diff, language)]
+    recorded = [_compared(diff, language)]
     if diff.time != "wall":
-        found = [_verdict("recorded", (diff.baseline.step_ns, diff.candidate.step_ns), language), *found]
-    return [*filter(None, [unrecorded, *found] if relied_on else [*found, unrecorded])]
+        recorded.insert(0, _verdict("recorded", (diff.baseline.step_ns, diff.candidate.step_ns), language))
+    return [*filter(None, [unrecorded, *recorded] if relied_on else [*recorded, unrecorded])]
 
 
 def _compared(diff: DiffRecord, language: str) -> str:
@@ -102,7 +102,7 @@ def _verdict(code: str, times_ns: tuple[float | None, float | None], language: s
 
 
 def shown_ratio(ratio: float | None) -> str:
-    """Return a factor; of small ones two digits, since 0.00 would say nothing."""
+    """Return a ratio; small ones with two significant digits, since they would round to 0.00."""
     if ratio is not None and 0 < ratio < _SMALL_RATIO:
         return f"{ratio:.2g}\u00d7"
     return format_value("_ratio", ratio)
@@ -114,13 +114,13 @@ def headlines(diff: DiffRecord, *, language: str = "en") -> list[str]:
 
 
 def remarks(diff: DiffRecord, *, language: str = "en") -> list[str]:
-    """Return what to know before trusting the numbers."""
+    """Return the notices."""
     label = {level: texts(language)[f"summary.{level}"] for level in ("error", "warning", "info")}
     return [f"{label[notice.level]} {render_statement('diff', notice, language=language)}" for notice in diff.notices]
 
 
 def side_line(name: SideName, side: Side, diff: DiffRecord, *, language: str = "en") -> str:
-    """Return what a side is: its name, frameworks, steps, and how much of it has a counterpart."""
+    """Return a line about a side: its name, frameworks, steps, and how much of it has a counterpart."""
     measured: Measured | None = getattr(diff.total, name)
     words: dict[str, Value] = {
         "label": texts(language)[f"diff.{name}"],
@@ -143,9 +143,9 @@ def table_of(diff: DiffRecord, *, parts: int | None = MOST_PARTS, language: str 
     """Return the rows as a table, those inside others indented.
 
     Args:
-        diff: What was compared.
-        parts: The most parts to show one by one below each row that differs; None for all parts of all rows.
-        language: Of headings and of rows without a name.
+        diff: The diff.
+        parts: The most parts to list below each row that differs; None for all parts of all rows.
+        language: The language of headings and of rows without a name.
     """
     known = texts(language)
     records = [_record(known["diff.total"], diff.total), *_records(diff.rows, 0, parts, known)]
@@ -164,19 +164,19 @@ def _footer(diff: DiffRecord, shown: Sequence[str], known: dict[str, str]) -> tu
 
 
 def _records(rows: Sequence[DiffRow], depth: int, parts: int | None, known: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """Give rows and what is in them; below the last level only the largest are shown one by one."""
+    """Yield rows and their nested rows; of the innermost only the largest are listed."""
     inner = depth > 0 and not any(row.rows for row in rows)
     most = len(rows) if parts is None or not inner else parts
     for row in rows[:most]:
         yield _record("  " * depth + label(row, known), row)
-        if parts is None or row.differs or any(below.rows for below in row.rows):
+        if parts is None or row.differs or any(inner_row.rows for inner_row in row.rows):
             yield from _records(row.rows, depth + 1, parts, known)
     if len(rows) > most:
         yield {"name": "  " * depth + known["diff.more"].format(more=len(rows) - most), **_summed(rows[most:])}
 
 
 def label(row: DiffRow, known: dict[str, str]) -> str:
-    """Return what a row is called."""
+    """Return the displayed name of a row."""
     name = row.name
     if name is None or (row.kind == "group" and name == UNNAMED):
         name = known["diff.unnamed"]
@@ -202,11 +202,11 @@ def _record(name: str, row: DiffRow) -> dict[str, Any]:
         "difference_share": row.difference_share,
     }
     for side in SIDES:
-        record |= _of_side(side, getattr(row, side))
+        record |= _side_columns(side, getattr(row, side))
     return record
 
 
-def _of_side(side: SideName, measured: Measured | None) -> dict[str, Any]:
+def _side_columns(side: SideName, measured: Measured | None) -> dict[str, Any]:
     if measured is None:
         return {}
     spread = (measured.high_ns - measured.low_ns) / 2
@@ -220,16 +220,16 @@ def _of_side(side: SideName, measured: Measured | None) -> dict[str, Any]:
 
 
 def _summed(rows: Sequence[DiffRow]) -> dict[str, Any]:
-    """Sum up rows that are not shown one by one."""
-    found: dict[str, Any] = {"difference_ns": sum(row.difference_ns for row in rows)}
+    """Sum up rows that are not listed."""
+    sums: dict[str, Any] = {"difference_ns": sum(row.difference_ns for row in rows)}
     if shares := [row.difference_share for row in rows if row.difference_share is not None]:
-        found["difference_share"] = sum(shares)
+        sums["difference_share"] = sum(shares)
     for side in SIDES:
         known = [measured for row in rows if (measured := getattr(row, side)) is not None]
         if known:
-            found[f"{side}_calls"] = sum(measured.call_count for measured in known)
-            found[f"{side}_ns"] = sum(measured.time_ns for measured in known)
-    return found
+            sums[f"{side}_calls"] = sum(measured.call_count for measured in known)
+            sums[f"{side}_ns"] = sum(measured.time_ns for measured in known)
+    return sums
 
 
 def _any(records: Sequence[dict[str, Any]], name: str) -> bool:

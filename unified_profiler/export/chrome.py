@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from unified_profiler.analysis.lanes import Lane, Lanes, codes, find_lanes
+from unified_profiler.analysis.tracks import Track, TrackLayout, codes, lay_out_tracks
 from unified_profiler.export.chrome_events import LANE_COLUMNS, event_blocks
 from unified_profiler.model.part_files import atomic_write
 from unified_profiler.model.schema import EventTable
@@ -47,7 +47,7 @@ class ChromeExporter:
 def _document(traces: Sequence[Trace], *, arrows: bool) -> Iterator[bytes]:
     tables = [trace.events for trace in traces]
     events = pa.concat_tables([table.replace_schema_metadata(None) for table in tables]).unify_dictionaries()
-    lanes = find_lanes(events)
+    lanes = lay_out_tracks(events)
     base = min((int(table.column("start_ns").to_numpy().min()) for table in tables if len(table)), default=0)
     yield _header(traces, events, lanes, base)
     separator = b"\n"
@@ -62,7 +62,7 @@ def _document(traces: Sequence[Trace], *, arrows: bool) -> Iterator[bytes]:
     yield b"\n]}\n"
 
 
-def _header(traces: Sequence[Trace], events: EventTable, lanes: Lanes, base: int) -> bytes:
+def _header(traces: Sequence[Trace], events: EventTable, lanes: TrackLayout, base: int) -> bytes:
     """Return the start of the document. Its first key must come first: `read` recognizes the format by it."""
     lane_values = msgspec.json.encode(_lane_values(events, lanes))
     infos = ",".join(trace.info.model_dump_json() for trace in traces).encode()
@@ -72,25 +72,25 @@ def _header(traces: Sequence[Trace], events: EventTable, lanes: Lanes, base: int
     ) % (infos, lane_values, base)
 
 
-def _lane_values(events: EventTable, lanes: Lanes) -> list[dict[str, Any]]:
+def _lane_values(events: EventTable, lanes: TrackLayout) -> list[dict[str, Any]]:
     """Return for each lane its ids and the columns that are constant in all its events."""
     rows = events.select(LANE_COLUMNS).take(pa.array(lanes.first_row)).to_pylist()
     same = {name: lanes.constant(codes(events, name)) for name in LANE_COLUMNS}
     return [
         {"pid": lane.pid, "tid": lane.tid, "columns": {name: row[name] for name in LANE_COLUMNS if same[name][index]}}
-        for index, (lane, row) in enumerate(zip(lanes.lanes, rows, strict=True))
+        for index, (lane, row) in enumerate(zip(lanes.tracks, rows, strict=True))
     ]
 
 
-def _name_events(lanes: Lanes) -> Iterator[dict[str, Any]]:
-    processes = {lane.pid: lane for lane in reversed(lanes.lanes)}
+def _name_events(lanes: TrackLayout) -> Iterator[dict[str, Any]]:
+    processes = {lane.pid: lane for lane in reversed(lanes.tracks)}
     for index, (pid, lane) in enumerate(reversed(processes.items())):
-        yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": lane.place.process_name}}
+        yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": lane.source.process_name}}
         yield {"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": index}}
-    for index, lane in enumerate(lanes.lanes):
-        yield _thread_metadata(lane, "thread_name", {"name": lane.place.thread_name})
+    for index, lane in enumerate(lanes.tracks):
+        yield _thread_metadata(lane, "thread_name", {"name": lane.source.thread_name})
         yield _thread_metadata(lane, "thread_sort_index", {"sort_index": index})
 
 
-def _thread_metadata(lane: Lane, name: str, args: dict[str, Any]) -> dict[str, Any]:
+def _thread_metadata(lane: Track, name: str, args: dict[str, Any]) -> dict[str, Any]:
     return {"ph": "M", "name": name, "pid": lane.pid, "tid": lane.tid, "args": args}

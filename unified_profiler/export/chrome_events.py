@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unified_profiler.analysis.lanes import Lanes, codes
+from unified_profiler.analysis.tracks import TrackLayout, codes
 from unified_profiler.export.fragments import (
     Fragment,
     as_buffer,
@@ -42,7 +42,7 @@ _OPENINGS = ['{"ph":"X","cat":"', '{"ph":"i","s":"t","cat":"', '{"ph":"C","cat":
 
 
 def event_blocks(
-    events: EventTable, lanes: Lanes, *, base: int, rows_per_trace: Sequence[int], arrows: bool
+    events: EventTable, lanes: TrackLayout, *, base: int, rows_per_trace: Sequence[int], arrows: bool
 ) -> Iterator[Any]:
     """Yield all events by time, each slice before those it encloses, as blocks to be joined by commas.
 
@@ -63,7 +63,9 @@ def event_blocks(
         yield as_buffer(texts, separator=",\n")
 
 
-def _event(events: EventTable, lanes: Lanes, start: Ints, duration: Ints, rows_per_trace: Sequence[int]) -> Fragment:
+def _event(
+    events: EventTable, lanes: TrackLayout, start: Ints, duration: Ints, rows_per_trace: Sequence[int]
+) -> Fragment:
     phase = _phases(events)
     category = (inner_text(events, "layer"), constant(","), inner_text(events, "kind"))
     name = (constant('","name":"'), inner_text(events, "name"), constant('"'))
@@ -86,8 +88,8 @@ def _phases(events: EventTable) -> Ints:
     return np.where(counter, _COUNTER, np.where(instant, _INSTANT, _SPAN))
 
 
-def _track(lanes: Lanes) -> Fragment:
-    tracks = [f',"pid":{lane.pid},"tid":{lane.tid},"ts":' for lane in lanes.lanes]
+def _track(lanes: TrackLayout) -> Fragment:
+    tracks = [f',"pid":{lane.pid},"tid":{lane.tid},"ts":' for lane in lanes.tracks]
     return lookup(tracks, pa.array(lanes.of_row))
 
 
@@ -99,7 +101,7 @@ def _counter_args(events: EventTable) -> Fragment:
     return joined([member(events, "device", key="id"), constant(',"args":{'), finite, constant('},"row":{')])
 
 
-def _members(events: EventTable, lanes: Lanes, rows_per_trace: Sequence[int]) -> Iterator[Fragment]:
+def _members(events: EventTable, lanes: TrackLayout, rows_per_trace: Sequence[int]) -> Iterator[Fragment]:
     yield joined([constant('"id":'), whole(events.column("id").to_numpy())])
     if len(rows_per_trace) > 1:
         trace = np.repeat(np.arange(len(rows_per_trace)), rows_per_trace)
@@ -125,7 +127,7 @@ def _links(events: EventTable, rows_per_trace: Sequence[int]) -> Iterator[Links]
         first += rows
 
 
-def _arrow_ends(links: Sequence[Links], lanes: Lanes, start: Ints) -> Fragment:
+def _arrow_ends(links: Sequence[Links], lanes: TrackLayout, start: Ints) -> Fragment:
     """Write the ends of arrows directly after their slices, where viewers expect them."""
     ends: dict[int, str] = defaultdict(str)
     number = 0
@@ -139,8 +141,8 @@ def _arrow_ends(links: Sequence[Links], lanes: Lanes, start: Ints) -> Fragment:
     return lookup(list(ends.values()), pa.array(index, mask=index < 0))
 
 
-def _arrow_end(phase: str, number: int, name: str, lanes: Lanes, row: int, start: Ints) -> str:
-    lane = lanes.lanes[lanes.of_row[row]]
+def _arrow_end(phase: str, number: int, name: str, lanes: TrackLayout, row: int, start: Ints) -> str:
+    lane = lanes.tracks[lanes.of_row[row]]
     microseconds, rest = divmod(int(start[row]), 1000)
     return (
         f',\n{{"ph":{phase},"id":{number},"cat":"{name}","name":"{name}",'

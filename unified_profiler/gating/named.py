@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from unified_profiler.analysis import step_breakdown
-from unified_profiler.comparison.levels import levels
+from unified_profiler.comparison.groupings import groupings
 from unified_profiler.comparison.pieces import Pieces
 from unified_profiler.comparison.sides import step_numbers
 from unified_profiler.gating.series import Measure, StepValues
@@ -23,8 +23,8 @@ class DiffRowTimes:
 
     def __init__(self, by: str) -> None:
         self.by = by
-        level = levels(across_frameworks=False)[by]
-        self._pieces: Callable[[Trace], Pieces] = cache(lambda trace: level.pieces(trace.events))
+        grouping = groupings(across_frameworks=False)[by]
+        self._pieces: Callable[[Trace], Pieces] = cache(lambda trace: grouping.pieces(trace.events))
 
     def names(self, runs: Iterable[Run]) -> set[str]:
         """Return the names that occur in recorded steps."""

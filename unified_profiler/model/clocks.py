@@ -45,8 +45,8 @@ class Clocks(Record):
     schema_version: Int64 = SCHEMA_VERSION
     method: Literal["collectives", "steps", "host"]
     """Basis of the estimate: ends of collectives, ends of steps, or only that all ranks ran on one machine."""
-    meeting_count: Int64 = 0
-    """Number of collectives or steps compared."""
+    compared_count: Int64 = 0
+    """Number of synchronizing collectives or steps compared."""
     ranks: tuple[RankClock, ...]
     traces: tuple[tuple[Number, Number], ...] = Field(default=())
     """Rank and cycle of each trace that was used. A run with other traces needs a new estimate."""

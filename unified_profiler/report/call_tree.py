@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from unified_profiler.analysis.lanes import Lanes
+from unified_profiler.analysis.tracks import TrackLayout
 from unified_profiler.model.columns import Index
 from unified_profiler.model.nesting import Ints
 from unified_profiler.report.slices import COLUMNS, Slices
@@ -76,9 +76,9 @@ def _names(spans: TraceSpans, names: Index) -> Ints:
     return codes
 
 
-def _tracks(lanes: Lanes, tracks: Index) -> Ints:
+def _tracks(lanes: TrackLayout, tracks: Index) -> Ints:
     """Return track codes: threads whose names differ only by a trailing number share a track."""
-    threads = [(lane.place.thread_name, lane.place.device) for lane in lanes.lanes]
+    threads = [(lane.source.thread_name, lane.source.device) for lane in lanes.tracks]
     kinds = [(_TRAILING_NUMBER.sub("", name) or name, device) for name, device in threads]
     return tracks.codes(kinds)[lanes.of_row]
 

@@ -85,4 +85,4 @@ def _clocks(clocks: Clocks | None) -> dict[str, Any] | None:
         return None
     rows = [[c.rank, round(c.ahead_ns), round(c.uncertainty_ns), round(c.drift * 1e6, 3)] for c in clocks.ranks]
     columns = ["rank", "ahead_ns", "uncertainty_ns", "drift_ppm"]
-    return {"method": clocks.method, "meeting_count": clocks.meeting_count, "columns": columns, "rows": rows}
+    return {"method": clocks.method, "compared_count": clocks.compared_count, "columns": columns, "rows": rows}

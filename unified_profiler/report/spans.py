@@ -10,8 +10,8 @@ import pyarrow as pa
 from unified_profiler.analysis.ancestry import parent_rows
 from unified_profiler.analysis.categories import categories, category_codes
 from unified_profiler.analysis.columns import Coded, coded, ints
-from unified_profiler.analysis.lanes import Lanes, find_lanes
 from unified_profiler.analysis.op_tree import op_tree
+from unified_profiler.analysis.tracks import TrackLayout, lay_out_tracks
 from unified_profiler.model.nesting import Ints, is_kind
 from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.model.trace import Trace
@@ -52,9 +52,9 @@ class TraceSpans:
         return coded(self.events, "name")
 
     @cached_property
-    def lanes(self) -> Lanes:
+    def lanes(self) -> TrackLayout:
         """The threads and streams."""
-        return find_lanes(self.events)
+        return lay_out_tracks(self.events)
 
     @cached_property
     def category(self) -> Ints:

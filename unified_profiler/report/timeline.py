@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from unified_profiler.analysis.columns import Coded, coded, ints
-from unified_profiler.analysis.lanes import Lane
+from unified_profiler.analysis.tracks import Track
 from unified_profiler.model.columns import Index
 from unified_profiler.model.nesting import FIRST_LANE, Ints
 from unified_profiler.presentation.texts import shortened
@@ -99,7 +99,7 @@ class _WindowedTrace:
             category=spans.category[kept],
             more={"detail": detail},
         )
-        tracks = [{"name": _track_name(lane), "device": lane.place.device} for lane in spans.lanes.lanes]
+        tracks = [{"name": _track_name(lane), "device": lane.source.device} for lane in spans.lanes.tracks]
         return {
             "rank": spans.info.rank,
             "cycle": spans.info.cycle,
@@ -154,8 +154,8 @@ def _used(codes: Ints, texts: Sequence[str]) -> tuple[Ints, list[str]]:
     return number.reshape(-1) - missing, [shortened(texts[code]) for code in used[missing:].tolist()]
 
 
-def _track_name(lane: Lane) -> str:
+def _track_name(lane: Track) -> str:
     """Return the name of a thread, with its system id if it has one that is not already in the name."""
-    name, number = lane.place.thread_name, lane.place.tid
+    name, number = lane.source.thread_name, lane.source.tid
     given = number is not None and number < FIRST_LANE and str(number) not in name
     return f"{name} ({number})" if given else name

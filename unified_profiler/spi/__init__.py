@@ -7,6 +7,7 @@ building blocks: reversible patches, call sites, recorder states, canonical oper
 
 from __future__ import annotations
 
+from unified_profiler.spi.conventions import EventConventions
 from unified_profiler.spi.descriptor import BackendDescriptor, lazy
 from unified_profiler.spi.protocols import (
     Abilities,
@@ -33,6 +34,7 @@ __all__ = [
     "BackendDescriptor",
     "Capability",
     "EnvironmentOptions",
+    "EventConventions",
     "HookRole",
     "NativeCapture",
     "Normalizer",

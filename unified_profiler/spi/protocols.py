@@ -11,6 +11,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
 from unified_profiler.model.schema import EventTable
+from unified_profiler.spi.conventions import EventConventions
 
 
 class Capability(Enum):
@@ -270,6 +271,8 @@ class Abilities:
     These are the former work directory of the recorder, kept with `keep_native`; the process may be a different one.
     Raises a `TraceFormatError` if the list of runs is unknown because a file is damaged or missing.
     """
+    event_conventions: EventConventions = field(default_factory=EventConventions)
+    """The event names and attribute keys by which analyses recognize data loading and collectives."""
     environment_options: EnvironmentOptions = field(default_factory=EnvironmentOptions)
     """Translates options of the framework's own environment variable; no option by default."""
 

@@ -209,6 +209,7 @@ def _as_table(fleet: Fleet, rank: int, start: Ints, length: Ints) -> EventTable:
             "layer": text(np.where(kind < 2, 0, 1), ["application", "framework"]),
             "kind": text(kind, kinds),
             "framework": text(np.where(kind < 2, -1, 0), ["fake"]),
+            "op": text(np.where(kind == 3, 0, -1), ["x:AllReduce"]),
             "start_ns": start.ravel(),
             "duration_ns": length.ravel(),
             "self_ns": self_ns.ravel(),

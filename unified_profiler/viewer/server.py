@@ -1,6 +1,6 @@
-"""A web server for this machine only, which gives out the files it was told of and nothing else.
+"""A web server for this machine only, which serves a fixed table of files.
 
-Whatever is not in its table of files does not exist: there are no directories to list, and no path leads out of it.
+Paths that are not in the table are not found: no directory can be listed, and no path leads outside.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ ADDRESS = "127.0.0.1"
 _METHODS = ("GET", "HEAD")
 _PLAIN = "text/plain; charset=utf-8"
 MOST_CONNECTIONS = 32
-"""At the same time, each on a thread of its own; a browser takes six for a page."""
+"""Concurrent connections, each on its own thread; a browser opens six per page."""
 REQUEST_SECONDS = 15.0
-"""Time for a request to come in whole, also for the next one on the same connection."""
+"""Time limit for receiving a request, including the next one on the same connection."""
 SLOWEST_BYTES_PER_SECOND = 1 << 14
-"""Speed at which a response must be taken, at least: that of a poor connection, since ssh may forward the port."""
+"""The slowest speed at which a client may read: that of a poor connection, since ssh may forward the port."""
 _REFUSAL_SECONDS = 0.1
-_TOO_MANY = f"""Too many connections at once; this server takes {MOST_CONNECTIONS}.
+_TOO_MANY = f"""Too many connections; this server accepts {MOST_CONNECTIONS} at once.
 Close other pages of the viewer, or try again in {REQUEST_SECONDS:.0f} seconds.
 """
 
@@ -51,18 +51,18 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",  # the next viewer may have the same port and another trace
 }
-"""What every response says. No header lets another site read anything."""
+"""The headers of every response. None of them lets another site read anything."""
 
 
 class TimelineServer:
-    """Serves the UI, and traces at addresses that cannot be guessed. Use it with `with`.
+    """Serves the UI, and traces at addresses that cannot be guessed. A context manager.
 
     Args:
         ui: The directory of the UI.
-        port: The port; 0 takes any that is free.
+        port: The port; 0 for any free port.
 
     Raises:
-        ConfigurationError: The port cannot be had.
+        ConfigurationError: The port is not available.
     """
 
     def __init__(self, ui: Path, *, port: int = 0) -> None:
@@ -70,7 +70,7 @@ class TimelineServer:
         try:
             self._http = _Server(files | {"/": files["/index.html"]}, port)
         except OSError as error:
-            msg = f"Port {port} of {ADDRESS} cannot be had: {error}. Choose another, or 0 for any that is free."
+            msg = f"Port {port} of {ADDRESS} is not available: {error}. Choose another, or 0 for any free port."
             raise ConfigurationError(msg) from error
         self._thread = threading.Thread(target=self._http.serve_forever, name="unified-profiler viewer", daemon=True)
 
@@ -80,46 +80,45 @@ class TimelineServer:
         return f"http://{ADDRESS}:{self._http.server_port}"
 
     def add_trace(self, file: Path) -> str:
-        """Serve a trace as well. Its address holds a secret, since other users of this machine reach the port, too."""
+        """Serve a trace too. Its address contains a secret, since other users of this machine can reach the port."""
         path = f"/trace/{secrets.token_urlsafe()}/{file.name}"
         self._http.files[path] = file
         return self.address + quote(path)
 
     def __enter__(self) -> Self:
-        """Begin to serve, on a thread of its own."""
+        """Start serving, on a separate thread."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End."""
+        """Stop serving."""
         self._http.shutdown()
         self._thread.join()
         self._http.server_close()
 
 
 class _Server(ThreadingHTTPServer):
-    """Listens, and knows under which names it may be called.
+    """Accepts connections and limits their number and duration.
 
-    Other programs of this machine may connect, too, so nobody gets more than a few threads and descriptors of it, nor
-    keeps them by being slow.
+    Other programs of this machine may connect too, so that the threads and descriptors they can hold are limited.
     """
 
     def __init__(self, files: dict[str, Path], port: int) -> None:
         self.files = files
         self.deadlines: dict[socket.socket, float] = {}
-        """Until when each connection must have got further."""
+        """The time at which each connection is closed unless it makes progress."""
         self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
         super().__init__((ADDRESS, port), _Handler)
         self.server_port = int(self.server_address[1])
-        suffixes = (f":{self.server_port}", *([""] if self.server_port == 80 else []))  # the port that may be left out
+        suffixes = (f":{self.server_port}", *([""] if self.server_port == 80 else []))  # clients omit the default port
         self.hosts = {f"{name}{suffix}" for name in (ADDRESS, "localhost") for suffix in suffixes}
 
     def server_bind(self) -> None:
-        """Bind without what the base class adds: to look up the name of this machine, which may ask the network."""
+        """Bind without looking up the name of this machine, as the base class does, which may access the network."""
         TCPServer.server_bind(self)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a connection on a thread of its own, or refuse it if there are too many."""
+        """Handle a connection on a separate thread, or refuse it if there are too many."""
         if not self._free.acquire(blocking=False):
             self._refuse(request)
             return
@@ -130,7 +129,7 @@ class _Server(ThreadingHTTPServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer a connection."""
+        """Handle a connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -138,7 +137,7 @@ class _Server(ThreadingHTTPServer):
             self._free.release()
 
     def service_actions(self) -> None:
-        """End connections that are too slow; the base class calls this several times a second."""
+        """Close connections that are too slow; the base class calls this several times a second."""
         now = time.monotonic()
         for request, deadline in list(self.deadlines.items()):
             if now > deadline:
@@ -153,31 +152,31 @@ class _Server(ThreadingHTTPServer):
             request.settimeout(_REFUSAL_SECONDS)
             request.sendall("\r\n".join(lines).encode() + body)
             request.shutdown(socket.SHUT_WR)
-            request.recv(1 << 16)  # closed with the request unread, the connection would be reset and the answer lost
+            request.recv(1 << 16)  # closing with unread data would reset the connection and lose the response
         self.shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  called so by the base class
-        """Say next to nothing: browsers drop connections as they like, and the viewer goes on."""
+        """Log at debug level only: browsers often drop connections, and the viewer continues."""
         logger.debug("A request to the viewer failed: %r", sys.exc_info()[1])
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers one connection."""
+    """Handles one connection."""
 
     server: _Server
     protocol_version = "HTTP/1.1"
 
     def handle_one_request(self) -> None:
-        """Answer a request, which has to come in good time."""
+        """Handle a request within the time limit."""
         self._extend(0)
         super().handle_one_request()
 
     def _extend(self, size: int) -> None:
-        """Give the client the time that it takes to ask, and to take in so many bytes."""
+        """Extend the deadline by the time to send a request and to read a response of this size."""
         self.server.deadlines[self.connection] = time.monotonic() + REQUEST_SECONDS + size / SLOWEST_BYTES_PER_SECOND
 
     def parse_request(self) -> bool:
-        """Refuse, before anything else, what does not come from a page of ours."""
+        """Refuse requests that do not come from this server's own pages."""
         if not super().parse_request():
             return False
         for status, reason in self._objections():
@@ -186,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _objections(self) -> Iterator[tuple[HTTPStatus, str]]:
-        """A site that gave its name this machine's address (DNS rebinding) sends its own name as the host."""
+        """Yield the reasons to refuse a request. A DNS rebinding attack sends the name of its own site as the host."""
         hosts, origins = self.headers.get_all("Host", []), self.headers.get_all("Origin", [])
         if len(hosts) != 1 or hosts[0] not in self.server.hosts:
             yield HTTPStatus.FORBIDDEN, "This server answers to its own address only."
@@ -200,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(with_body=True)
 
     def do_HEAD(self) -> None:
-        """Send what is to be said about a file."""
+        """Send the headers of a file."""
         self._send(with_body=False)
 
     def _send(self, *, with_body: bool) -> None:
@@ -212,19 +211,19 @@ class _Handler(BaseHTTPRequestHandler):
             kind = CONTENT_TYPES.get(file.suffix, "application/octet-stream")
             size = file.stat().st_size
             self._extend(size)
-            self._head(HTTPStatus.OK, kind, size)
+            self._send_headers(HTTPStatus.OK, kind, size)
             if with_body:
                 shutil.copyfileobj(opened, self.wfile)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-        """Send an error as plain text: the UI takes an HTML page for a trace, an empty one."""
+        """Send an error as plain text: the UI would read an HTML page as an empty trace."""
         body = f"{message or HTTPStatus(code).phrase}\n".encode()
-        self.close_connection = True  # what else the request said was not read
-        self._head(HTTPStatus(code), _PLAIN, len(body))
+        self.close_connection = True  # the rest of the request was not read
+        self._send_headers(HTTPStatus(code), _PLAIN, len(body))
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def _head(self, status: HTTPStatus, kind: str, size: int) -> None:
+    def _send_headers(self, status: HTTPStatus, kind: str, size: int) -> None:
         self.send_response(status)
         headers = {"Content-Type": kind, "Content-Length": str(size), **HEADERS}
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
@@ -236,8 +235,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def version_string(self) -> str:
-        """Name the program; its version is nobody's business."""
+        """Return the name of the program without its version."""
         return "unified-profiler"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  named so in the base class
-        """Say nothing."""
+        """Log nothing."""

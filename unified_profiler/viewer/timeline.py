@@ -1,4 +1,4 @@
-"""From a run to the address at which its timeline can be seen."""
+"""Exports a run and serves it in the Perfetto UI."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from unified_profiler.viewer.server import TimelineServer
 
 @dataclass(frozen=True)
 class Timeline:
-    """A timeline that can be seen."""
+    """A timeline that is being served."""
 
     address: str
-    """Where, in a browser on this machine."""
+    """The URL for a browser on this machine."""
     event_count: int
 
 
 @contextmanager
 def showing(run: Run, *, title: str = "trace", port: int = 0) -> Iterator[Timeline]:
-    """Export a run and serve it with the UI, as long as the context lasts. Nothing is left behind.
+    """Export a run and serve it with the UI while the context is open. No files are left behind.
 
     Args:
-        run: What to show, all of its traces on one time axis.
-        title: What the UI calls it.
-        port: The port of 127.0.0.1; 0 takes any that is free.
+        run: The run to show, all of its traces on one time axis.
+        title: The title in the UI.
+        port: The port of 127.0.0.1; 0 for any free port.
 
     Raises:
         UsageError: The UI is not installed.
         ExportError: The run holds no events.
-        ConfigurationError: The port cannot be had.
+        ConfigurationError: The port is not available.
     """
     ui = find_ui()
     _check_not_empty(run)
@@ -54,12 +54,12 @@ def showing(run: Run, *, title: str = "trace", port: int = 0) -> Iterator[Timeli
 
 
 def first_step(run: Run) -> tuple[int, int] | None:
-    """Return start and end of the first recorded step in the time of the exported file, which begins with 0."""
+    """Return start and end of the first recorded step in the time of the exported file, which starts at 0."""
     steps, starts = [], []
     for trace in run.traces:
         events = trace.events.select(["kind", "start_ns", "duration_ns"])
-        found = events.filter(pc.equal(events.column("kind"), Kind.STEP.value))
-        steps += list(zip(found.column("start_ns").to_pylist(), found.column("duration_ns").to_pylist(), strict=True))
+        rows = events.filter(pc.equal(events.column("kind"), Kind.STEP.value))
+        steps += list(zip(rows.column("start_ns").to_pylist(), rows.column("duration_ns").to_pylist(), strict=True))
         starts += [pc.min(events.column("start_ns")).as_py()] if len(events) else []
     if not steps:
         return None
@@ -70,11 +70,11 @@ def first_step(run: Run) -> tuple[int, int] | None:
 def _check_not_empty(run: Run) -> None:
     if any(trace.info.event_count for trace in run.traces):
         return
-    found = "traces without any event" if run.traces else "no trace"
-    msg = f"{run!r} holds {found}, so there is no timeline to show. Record at least one cycle first."
+    content = "traces without any event" if run.traces else "no trace"
+    msg = f"{run!r} holds {content}, so there is no timeline to show. Record at least one cycle first."
     raise ExportError(msg)
 
 
 def _file_name(title: str) -> str:
-    """Keep what means nothing special in an address."""
+    """Replace characters that have a special meaning in a URL."""
     return re.sub(r"[^A-Za-z0-9._-]+", "_", title)[:80] or "trace"

@@ -37,7 +37,7 @@ def _moments(run: Run, rank: int) -> Ints:
 def test_offset_and_drift_are_recovered_from_the_ends_of_collectives(apart: Path, true: Run) -> None:
     aligned = up.align_clocks(replace(up.read(apart), path=None))
     assert aligned.clocks is not None
-    assert (aligned.clocks.method, aligned.clocks.meeting_count) == ("collectives", 100)
+    assert (aligned.clocks.method, aligned.clocks.compared_count) == ("collectives", 100)
     for rank in OFF:
         assert np.abs(_moments(aligned, rank) - _moments(true, rank)).max() < 50_000
 

@@ -4,22 +4,22 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unified_profiler.analysis.intervals import NEVER, Spans
+from unified_profiler.analysis.intervals import EMPTY, IntervalSet
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)), max_size=12)
 
 
-def _spans(pairs: list[tuple[int, int]]) -> Spans:
+def _spans(pairs: list[tuple[int, int]]) -> IntervalSet:
     start = np.array([start for start, _ in pairs], np.int64)
     length = np.array([length for _, length in pairs], np.int64)
-    return Spans.of(start, start + length)
+    return IntervalSet.of(start, start + length)
 
 
 def _moments(pairs: list[tuple[int, int]]) -> set[int]:
     return {moment for start, length in pairs for moment in range(start, start + length)}
 
 
-def _held(spans: Spans) -> set[int]:
+def _held(spans: IntervalSet) -> set[int]:
     return {
         moment
         for start, end in zip(spans.start.tolist(), spans.end.tolist(), strict=True)
@@ -66,5 +66,5 @@ def test_pieces_cut_at_the_borders_of_frames(pairs: list[tuple[int, int]], lengt
 
 
 def test_never_holds_nothing() -> None:
-    assert NEVER.within(np.array([0]), np.array([10])).tolist() == [0]
-    assert _held(NEVER | _spans([(3, 2)])) == {3, 4}
+    assert EMPTY.within(np.array([0]), np.array([10])).tolist() == [0]
+    assert _held(EMPTY | _spans([(3, 2)])) == {3, 4}

@@ -66,8 +66,8 @@ def test_the_events_of_a_run_keep_the_schema_and_the_rest(trace: up.Trace, tmp_p
     ("text", "said"),
     [
         ("[op\n", "cannot be read"),
-        ('[ops]\n"a" = "Gemm"\n', "'ops', which means nothing here"),
-        ("op = 3\n", "'op', which means nothing here"),
+        ('[ops]\n"a" = "Gemm"\n', "'ops', which is not one of its sections"),
+        ("op = 3\n", "'op', which is not one of its sections"),
         ('[op]\n"a" = 3\n', "gives 3 for 'a'"),
         ('[op]\n"a" = ""\n', "gives '' for 'a'"),
         ('[direction]\n"a" = "sideways"\n', "expected one of forward, backward, update"),

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from unified_profiler import registry
 from unified_profiler.analysis import rank_table
 from unified_profiler.analysis.rank_facts import rank_facts
 from unified_profiler.model.run import Run
@@ -13,21 +14,21 @@ from unified_profiler.testing import TraceBuilder
 GROUP = '{"Collective name":"allreduce","Process Group Ranks":"[0, 1]"}'
 
 
-def _facts(trace: Trace, what: str) -> list[dict[str, Any]]:
-    return [row for row in rank_facts(trace.events).to_pylist() if row["what"] == what]
+def _facts(trace: Trace, fact: str) -> list[dict[str, Any]]:
+    return [row for row in rank_facts(trace.events, registry.conventions()).to_pylist() if row["fact"] == fact]
 
 
 def _spent(trace: Trace) -> dict[str, int]:
     parts = ("wall", "compute", "data", "copy", "collective", "uncovered")
-    found: dict[str, int] = dict.fromkeys(parts, 0)
-    for row in rank_facts(trace.events).to_pylist():
-        if row["what"] in found:
-            found[row["what"]] += row["spent_ns"]
-    return found
+    spent: dict[str, int] = dict.fromkeys(parts, 0)
+    for row in rank_facts(trace.events, registry.conventions()).to_pylist():
+        if row["fact"] in spent:
+            spent[row["fact"]] += row["spent_ns"]
+    return spent
 
 
 def _collective(builder: TraceBuilder, name: str, start: int, duration: int, **columns: Any) -> TraceBuilder:
-    return builder.op(name, start, duration, kind="collective", **columns)
+    return builder.op(name, start, duration, **{"kind": "collective", "framework": "torch"} | columns)
 
 
 def test_without_a_device_own_work_comes_before_what_is_moved() -> None:
@@ -50,8 +51,8 @@ def test_with_a_device_its_work_counts_before_that_of_the_host() -> None:
 @pytest.mark.parametrize(
     ("name", "loads"),
     [
-        ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", True),
-        ("IteratorGetNext", True),
+        ("DataLoader", True),
+        ("IteratorGetNext", False),
         ("load_data", True),
         ("next batch", False),
         ("next_batch", True),
@@ -62,46 +63,77 @@ def test_with_a_device_its_work_counts_before_that_of_the_host() -> None:
         ("batch_norm", False),
     ],
 )
-def test_what_loads_data_is_told_by_its_name(name: str, loads: bool) -> None:
+def test_regions_that_load_data_are_recognized_by_their_names(name: str, loads: bool) -> None:
     trace = TraceBuilder().step(0, 0, 100).region(name, 10, 20).build()
     assert bool(_spent(trace)["data"]) is loads
 
 
-def test_meetings_are_collectives_that_end_for_all_together() -> None:
+@pytest.mark.parametrize(
+    ("framework", "name"),
+    [
+        ("torch", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
+        ("tensorflow", "IteratorGetNext"),
+        ("tensorflow", "Iterator::Root::Prefetch"),
+        ("mindspore", "GetNext"),
+    ],
+)
+def test_operators_that_load_data_are_recognized_by_the_conventions_of_their_framework(
+    framework: str, name: str
+) -> None:
+    trace = TraceBuilder().step(0, 0, 100).op(name, 10, 20, framework=framework).build()
+    assert _spent(trace)["data"] == 20
+
+
+def test_the_conventions_of_one_framework_do_not_apply_to_another() -> None:
+    trace = TraceBuilder().step(0, 0, 100).op("IteratorGetNext", 10, 20, framework="torch").build()
+    assert _spent(trace)["data"] == 0
+
+
+def test_synchronizing_collectives_are_those_that_end_for_all_ranks_together() -> None:
     builder = TraceBuilder().step(0, 0, 100)
-    for at, name in enumerate(
-        ("gloo:all_reduce", "gloo:broadcast", "c10d::barrier", "CollectiveReduceV2", "gloo:send")
-    ):
+    for at, name in enumerate(("gloo:all_reduce", "gloo:broadcast", "c10d::barrier", "gloo:send")):
         _collective(builder, name, at * 10, 5, tid=2)
-    names = [row["name"] for row in _facts(builder.build(), "meeting")]
+    _collective(builder, "CollectiveReduceV2", 50, 5, tid=2, framework="tensorflow")
+    names = [row["name"] for row in _facts(builder.build(), "synchronizing_collective")]
     assert names == ["gloo:all_reduce", "c10d::barrier", "CollectiveReduceV2"]
 
 
-def test_calls_that_only_launch_a_collective_are_no_meetings() -> None:
+def test_collectives_of_an_unknown_framework_are_recognized_by_their_canonical_operator_only() -> None:
+    builder = TraceBuilder().step(0, 0, 100)
+    _collective(builder, "sum_over_ranks", 10, 5, tid=2, framework="unknown", op="x:AllReduce", attributes=GROUP)
+    _collective(builder, "all_reduce", 20, 5, tid=2, framework="unknown")
+    assert [row["name"] for row in _facts(builder.build(), "synchronizing_collective")] == ["sum_over_ranks"]
+
+
+def test_calls_that_only_launch_a_collective_do_not_synchronize() -> None:
     builder = TraceBuilder().step(0, 0, 100).op("mm", 0, 5)
     _collective(builder, "c10d::allreduce_", 10, 2)
     _collective(builder, "gloo:all_reduce", 11, 40, tid=2)
-    (meeting,) = _facts(builder.build(), "meeting")
-    assert (meeting["name"], meeting["start_ns"], meeting["end_ns"]) == ("gloo:all_reduce", 11, 51)
+    (collective,) = _facts(builder.build(), "synchronizing_collective")
+    assert (collective["name"], collective["start_ns"], collective["end_ns"]) == ("gloo:all_reduce", 11, 51)
 
 
-def test_collectives_of_a_device_are_the_meetings_and_named_by_what_they_do_and_who_takes_part() -> None:
+def test_collectives_on_a_device_take_precedence_and_are_named_by_operation_and_group() -> None:
     builder = TraceBuilder().step(0, 0, 100).op("gemm", 0, 5, kind="kernel", device="cuda:0", tid=7)
     _collective(builder, "nccl:all_reduce", 10, 2)
     _collective(builder, "ncclKernel_RING_LL", 20, 40, tid=7, device="cuda:0", attributes=GROUP)
-    (meeting,) = _facts(builder.build(), "meeting")
-    assert (meeting["name"], meeting["start_ns"]) == ("allreduce [0, 1]", 20)
+    (collective,) = _facts(builder.build(), "synchronizing_collective")
+    assert (collective["name"], collective["start_ns"]) == ("allreduce [0, 1]", 20)
 
 
-def test_meetings_are_numbered_within_their_step() -> None:
+def test_synchronizing_collectives_are_numbered_within_their_step() -> None:
     builder = TraceBuilder().step(0, 0, 100).step(1, 100, 100)
     for start in (10, 50, 120):
         _collective(builder, "gloo:all_reduce", start, 5, tid=2)
-    assert [(row["step"], row["nth"]) for row in _facts(builder.build(), "meeting")] == [(0, 0), (0, 1), (1, 0)]
+    assert [(row["step"], row["nth"]) for row in _facts(builder.build(), "synchronizing_collective")] == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+    ]
 
 
 def test_a_trace_without_steps_has_no_facts() -> None:
-    assert not len(rank_facts(TraceBuilder().op("mm", 0, 10).build().events))
+    assert not len(rank_facts(TraceBuilder().op("mm", 0, 10).build().events, {}))
 
 
 def _pair(*, late: int, work_in_background: int = 0) -> Run:
@@ -129,7 +161,7 @@ def test_who_computes_meanwhile_does_not_wait() -> None:
     assert early.waiting_ns == 200
 
 
-def test_meetings_of_which_ranks_have_different_numbers_tell_nothing() -> None:
+def test_collectives_of_which_ranks_have_different_numbers_are_not_matched() -> None:
     run = _pair(late=300)
     builder = TraceBuilder(rank=1, world_size=2, host="one").step(0, 0, 1000)
     for start in (100, 500):

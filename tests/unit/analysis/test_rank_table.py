@@ -101,7 +101,7 @@ def test_a_rank_that_died_before_its_first_step_has_no_last_one(fleet: Path) -> 
 
 def test_two_traces_of_one_rank_are_refused_with_their_files(fleet: Path) -> None:
     shutil.copytree(fleet / "rank-00001", fleet / "rank-00007")
-    with pytest.raises(TraceFormatError, match="2 traces say that they are cycle 0 of rank 1") as caught:
+    with pytest.raises(TraceFormatError, match="2 traces are of cycle 0 of rank 1") as caught:
         up.rank_table(up.read(fleet))
     assert "rank-00001" in str(caught.value)
     assert "rank-00007" in str(caught.value)

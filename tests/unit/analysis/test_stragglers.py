@@ -50,7 +50,7 @@ def test_the_rank_the_step_and_the_size_are_found(ranks: int, since: int) -> Non
     assert abs(found.since - since) <= 2
     assert found.extra_ns == pytest.approx(STEP / 2, rel=0.15)
     assert found.step_share > 0.9
-    assert found.chance < 0.001
+    assert found.p_value < 0.001
 
 
 def test_a_rank_that_is_slow_from_the_beginning() -> None:

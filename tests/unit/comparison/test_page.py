@@ -9,7 +9,7 @@ import pytest
 
 import unified_profiler as up
 from unified_profiler.comparison import Diff, page_rows
-from unified_profiler.comparison.levels import levels
+from unified_profiler.comparison.groupings import groupings
 from unified_profiler.comparison.page import page
 from unified_profiler.comparison.records import DiffRow, Measured
 from unified_profiler.comparison.text import label
@@ -223,7 +223,7 @@ def test_the_page_speaks_one_language(frameworks: Diff, language: str) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_there_are_words_for_everything_that_can_be_compared(language: str) -> None:
     known = texts(language)
-    assert {f"ui.diff.by.{by}" for by in levels(across_frameworks=True)} <= known.keys()
+    assert {f"ui.diff.by.{by}" for by in groupings(across_frameworks=True)} <= known.keys()
     for time in ("host", "device", "wall"):
         assert {f"diff.verdict.{time}", f"ui.diff.side.time.{time}"} <= known.keys()
 
@@ -266,7 +266,7 @@ def test_every_page_has_a_nonce_of_its_own(frameworks: Diff) -> None:
     assert nonces[0] != nonces[1]
 
 
-@pytest.mark.parametrize("by", sorted({*levels(across_frameworks=True)} - {"region", "api"}))
+@pytest.mark.parametrize("by", sorted({*groupings(across_frameworks=True)} - {"region", "api"}))
 def test_every_way_to_compare_has_a_page(steps_of: StepsOf, by: str) -> None:
     module = {**CONV, "module": "net"}
     before, after = steps_of([("conv", 100, module)]), steps_of([("conv", 300, module)])

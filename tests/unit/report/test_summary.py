@@ -137,7 +137,7 @@ def test_a_single_rank_has_no_verdict(trace: up.Trace) -> None:
 
 
 def test_the_same_rank_twice_is_refused(make_trace: Any) -> None:
-    with pytest.raises(TraceFormatError, match="2 traces say that they are cycle 0 of rank 1"):
+    with pytest.raises(TraceFormatError, match="2 traces are of cycle 0 of rank 1"):
         up.summarize(Run(traces=[make_trace(rank=rank) for rank in (0, 1, 1)]))
 
 

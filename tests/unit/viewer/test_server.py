@@ -258,7 +258,7 @@ def test_too_many_connections_are_refused_in_words(ask: Ask, port: int) -> None:
         wait_until(lambda: serving_threads() == MOST_CONNECTIONS)
         response = ask("/")
     assert response.status == 503
-    assert b"Too many connections at once; this server takes 32." in response.body
+    assert b"Too many connections; this server accepts 32 at once." in response.body
     assert HEADERS.items() <= response.headers.items()
 
 
@@ -322,7 +322,7 @@ def test_a_client_that_does_not_take_its_answer_is_let_go(
 
 
 def test_a_port_that_is_taken_is_refused_in_words(ui: Path, port: int) -> None:
-    with pytest.raises(ConfigurationError, match=f"Port {port} of 127.0.0.1 cannot be had"):
+    with pytest.raises(ConfigurationError, match=f"Port {port} of 127.0.0.1 is not available"):
         TimelineServer(ui, port=port)
 
 

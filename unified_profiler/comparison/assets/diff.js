@@ -1,5 +1,5 @@
 'use strict';
-/* What a page of a diff does beyond being read: rows fold, are searched and sorted, and the colors can be chosen. */
+/* Interaction on a diff page: folding, searching and sorting rows, and choosing a color theme. */
 (() => {
   const root = document.documentElement;
   const byId = id => document.getElementById(id);
@@ -20,9 +20,9 @@
     }
     const partLevel = Number(table.dataset.partLevel);
     /* Two frameworks have different operators below the same row: that alone is no difference of the row. */
-    const tells = child => child.differsWithin && !(child.alone && child.level === partLevel);
+    const counts = child => child.differsWithin && !(child.alone && child.level === partLevel);
     eachFromBelow(node => {
-      node.differsWithin = node.differs || node.children.some(tells);
+      node.differsWithin = node.differs || node.children.some(counts);
       node.open = node.children.some(child => child.children.length) && node.differsWithin;
     });
   }

@@ -73,10 +73,10 @@
 
   const slowness = ({changed, since}) => `▲ ${changed ? up.text('ui.ranks.table.since', {step: since}) : up.text('ui.ranks.table.always')}`;
 
-  function drawClocks(table, {columns, rows, method, meeting_count}, {ranks}) {
+  function drawClocks(table, {columns, rows, method, compared_count}, {ranks}) {
     const host = new Map(ranks.map(found => [found.rank, found.host]));
     const keys = [...columns, 'host'];
-    up.byId('clocks-lead').textContent = up.text(`ui.ranks.clocks.${method}`, {meeting_count});
+    up.byId('clocks-lead').textContent = up.text(`ui.ranks.clocks.${method}`, {compared_count});
     const shown = ['rank', 'host', ...columns.slice(1)].map(key => up.columnOf(key, keys.indexOf(key)));
     table.setData(shown, rows.map(row => [...row, host.get(row[0]) ?? '']), {key: 'rank', descending: false});
   }
