@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -107,14 +108,17 @@ def _trace_of(cycle: EndedCycle, normalized: Sequence[_NormalizedCapture]) -> Tr
     )
     unsupported = {c.value for result in normalized for c in frozenset(Capability) - result.backend.capabilities}
     missing = without_effect(assembled, set(cycle.options) - unsupported, waited=window.waited)
-    steps = pc.min_max(assembled.column("step"))
+    update = {"hints": (*info.hints, *missing), **_info_fields(assembled, window, normalized)}
+    return Trace(assembled, info.model_copy(update=update))
+
+
+def _info_fields(events: EventTable, window: Window, normalized: Sequence[_NormalizedCapture]) -> dict[str, Any]:
+    steps = pc.min_max(events.column("step"))
     versions = {result.backend.name: result.capture.framework_version or "" for result in normalized}
-    update = {
-        "hints": (*info.hints, *missing),
+    return {
         "frameworks": {**window.traced, **versions},
         "first_step": steps["min"].as_py(),
         "last_step": steps["max"].as_py(),
-        "event_count": len(assembled),
+        "event_count": len(events),
         "native": {result.backend.name: native_metadata(result.events) for result in normalized},
     }
-    return Trace(assembled, info.model_copy(update=update))

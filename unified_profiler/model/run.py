@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from unified_profiler.errors import ConfigurationError, TraceFormatError, UsageError
 from unified_profiler.masking import mask_text
@@ -17,7 +18,7 @@ from unified_profiler.model.nesting import int_column, with_column
 from unified_profiler.model.notebook import traces_html
 from unified_profiler.model.overhead import overhead_of
 from unified_profiler.model.records import CycleRecord, Manifest, TraceInfo
-from unified_profiler.model.steps import read_steps, steps_of_cycle, steps_of_rank
+from unified_profiler.model.steps import read_steps, steps_of_cycle
 from unified_profiler.model.storage import read_parquet, read_record
 from unified_profiler.model.trace import Trace
 
@@ -142,7 +143,7 @@ class _RankPart:
     @classmethod
     def of(cls, run: Run, rank: int, cycle: int | None) -> _RankPart:
         manifest = run.manifests.get(rank)
-        steps = None if run.steps is None else steps_of_rank(run.steps, rank)
+        steps = None if run.steps is None else run.steps.filter(pc.equal(run.steps.column("rank"), rank))
         if cycle is None:
             return cls(manifest, steps)
         info = next(t.info for t in run.traces if (t.info.rank, t.info.cycle) == (rank, cycle))

@@ -45,11 +45,6 @@ def step_table(*, rank: int, first: int, start_ns: Ints, end_ns: Ints, phase: np
     return pa.table(columns, schema=STEP_SCHEMA)
 
 
-def steps_of_rank(steps: pa.Table, rank: int) -> pa.Table:
-    """Return the steps of one rank."""
-    return steps.filter(pc.equal(steps.column("rank"), rank))
-
-
 def steps_of_cycle(steps: pa.Table, *, first: int | None, last: int | None) -> pa.Table:
     """Return the steps that one cycle of one rank recorded, and the unrecorded ones before them.
 
