@@ -1,0 +1,1 @@
+"""Canonical operators of native names."""

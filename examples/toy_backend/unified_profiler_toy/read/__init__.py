@@ -1,0 +1,1 @@
+"""Reading: native files to events."""

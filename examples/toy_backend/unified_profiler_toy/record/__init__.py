@@ -1,0 +1,1 @@
+"""Recording: what drives the native profiler."""

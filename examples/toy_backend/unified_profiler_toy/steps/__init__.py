@@ -1,0 +1,1 @@
+"""Steps of scripts that do not call `step()`."""
