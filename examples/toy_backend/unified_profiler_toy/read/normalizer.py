@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from unified_profiler.model.foreign import opening_of, read_bytes, reading
+from unified_profiler.model.foreign import peek_bytes, read_bytes, reading
 from unified_profiler.model.foreign_values import checked_events
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
 from unified_profiler.spi import NativeCapture
@@ -19,7 +19,7 @@ class ToyNormalizer:
 
     def recognizes(self, path: Path) -> bool:
         """Return whether a file begins as the native profiler begins it."""
-        return opening_of(path, 12) == b'{"toy_trace"'
+        return peek_bytes(path, 12) == b'{"toy_trace"'
 
     def normalize(self, capture: NativeCapture) -> EventTable:
         """Return the events of a capture."""
