@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +19,8 @@ sys.path.append(os.fspath(EXAMPLE))  # a conformance suite names its backend whi
 def _installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Install the package, so that its entry point is known here and in child processes; other tests do not see it."""
     folder = os.fspath(tmp_path_factory.mktemp("installed"))
-    subprocess.run([sys.executable, "-m", "pip", *INSTALL, "--target", folder, EXAMPLE], check=True)
+    source = shutil.copytree(EXAMPLE, tmp_path_factory.mktemp("source") / "toy")  # pip builds in the source tree
+    subprocess.run([sys.executable, "-m", "pip", *INSTALL, "--target", folder, source], check=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         patch.setenv("PYTHONPATH", folder, prepend=os.pathsep)
