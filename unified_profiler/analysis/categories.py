@@ -24,6 +24,12 @@ def operators_by_category() -> dict[str, list[str]]:
     return packaged_toml("unified_profiler.analysis", "op_categories.toml")
 
 
+@cache
+def category_of_operator() -> dict[str, str]:
+    """Return the category of each canonical operator that has one."""
+    return {op: name for name, operators in operators_by_category().items() for op in operators}
+
+
 def categories() -> tuple[str, ...]:
     """Return all categories, in the order in which they are shown."""
     return (*operators_by_category(), OTHER)
@@ -43,7 +49,7 @@ def with_categories(events: EventTable) -> pa.Table:
 def category_codes(events: EventTable) -> Ints:
     """Return the index of each event's category in `categories()`."""
     number = {name: index for index, name in enumerate(categories())}
-    of_operator = {op: name for name, operators in operators_by_category().items() for op in operators}
+    of_operator = category_of_operator()
     codes = np.full(len(events), -1, np.int64)
     bookkeeping = {op: name for op, name in of_operator.items() if name == BOOKKEEPING}
     rules = (

@@ -59,7 +59,7 @@ def as_table(clocks: Clocks | None) -> pa.Table:
 
 @dataclass(frozen=True)
 class _EndTimes:
-    """When each collective ended on each machine, by that machine's clock: the median of the machine's ranks."""
+    """End times of each collective on each machine, by the machine's clock: the median of its ranks."""
 
     machines: list[str]
     times: Floats
@@ -100,7 +100,7 @@ def _medians(key: npt.NDArray[np.int64], values: Floats, count: int) -> Floats:
 
 @dataclass(frozen=True)
 class _ClockLine:
-    """How far a clock is ahead, as a linear function of its time."""
+    """The offset of a clock, as a linear function of its time."""
 
     middle: float = 0.0
     offset: float = 0.0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,3 +40,17 @@ def coded(events: EventTable, name: str) -> Coded:
 def ints(events: EventTable, name: str, *, null: int = -1) -> Ints:
     """Return a column of whole numbers."""
     return whole_numbers(events.column(name), null=null)
+
+
+def numbered(columns: Sequence[npt.NDArray[Any]]) -> Ints:
+    """Number the distinct combinations of values."""
+    group = np.zeros(len(columns[0]), np.int64)
+    for values in columns:
+        distinct, number = np.unique(values, return_inverse=True)
+        group = np.unique(group * len(distinct) + number, return_inverse=True)[1]
+    return group
+
+
+def thread_numbers(events: EventTable) -> Ints:
+    """Number the threads of a trace, which are identified by process and thread id."""
+    return numbered([ints(events, name) for name in ("pid", "tid")])

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from unified_profiler.analysis.columns import Flags, coded, ints
+from unified_profiler.analysis.columns import Flags, coded, ints, numbered
 from unified_profiler.analysis.op_tree import OpTree, op_tree
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EVENT_SCHEMA, TEXT, EventTable, Kind, Layer
@@ -106,12 +104,3 @@ def outermost(events: EventTable, shown: Flags, group: Ints) -> Flags:
 def _groups(events: EventTable, keys: Sequence[str]) -> Ints:
     is_text = {key: events.schema.field(key).type == TEXT for key in keys}
     return numbered([coded(events, key).codes if is_text[key] else ints(events, key) for key in keys])
-
-
-def numbered(columns: Sequence[npt.NDArray[Any]]) -> Ints:
-    """Number the distinct combinations of values."""
-    group = np.zeros(len(columns[0]), np.int64)
-    for values in columns:
-        distinct, number = np.unique(values, return_inverse=True)
-        group = np.unique(group * len(distinct) + number, return_inverse=True)[1]
-    return group

@@ -17,24 +17,13 @@ from unified_profiler.errors import ConfigurationError
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.presentation.tables import format_time
 
-GROUPINGS: Mapping[str, tuple[str, ...]] = {
-    "name": ("name",),
+_COLUMNS = (
+    *("name", "shapes", "op", "origin", "module", "direction", "category", "kind", "layer", "framework", "thread"),
+    *("device", "stack", "step", "cycle", "rank", "host"),
+)
+GROUPINGS: Mapping[str, tuple[str, ...]] = {name: (name,) for name in _COLUMNS} | {
     "shapes": ("name", "input_shapes"),
-    "op": ("op",),
-    "origin": ("origin",),
-    "module": ("module",),
-    "direction": ("direction",),
-    "category": ("category",),
-    "kind": ("kind",),
-    "layer": ("layer",),
-    "framework": ("framework",),
     "thread": ("thread", "tid"),
-    "device": ("device",),
-    "stack": ("stack",),
-    "step": ("step",),
-    "cycle": ("cycle",),
-    "rank": ("rank",),
-    "host": ("host",),
 }
 """The choices of `by`, and the columns that each groups by."""
 

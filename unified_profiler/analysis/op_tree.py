@@ -49,7 +49,7 @@ def op_tree(events: EventTable, *, regions: bool = False, merge_duplicates: bool
         merge_duplicates: Whether a call that is the only child of a call of the same name is merged into that call,
             as in torch. Calls of the runtime always are.
     """
-    kinds = _Kinds.of(events, regions=regions)
+    kinds = _Kinds(events, regions=regions)
     node, parent = kinds.node, parent_rows(events)
     parent = nearest(parent, parent=parent, wanted=node)
     merged = _duplicates(coded(events, "name").codes, parent, node)
@@ -69,39 +69,27 @@ def op_tree(events: EventTable, *, regions: bool = False, merge_duplicates: bool
     )
 
 
-@dataclass(frozen=True)
 class _Kinds:
-    node: Flags
-    on_device: Flags
-    foreign: Flags
-    runtime: Flags
-    launches: Flags
-    memory: Flags
+    """Flags of the events of one trace, by kind and device."""
 
-    @classmethod
-    def of(cls, events: EventTable, *, regions: bool) -> _Kinds:
+    def __init__(self, events: EventTable, *, regions: bool) -> None:
         kind = coded(events, "kind")
 
         def is_kind(*wanted: Kind) -> Flags:
             return kind.where({k.value for k in wanted}.__contains__)
 
-        foreign = coded(events, "device").where(lambda name: not name.startswith("cpu"))
-        on_device = foreign & is_kind(Kind.KERNEL, Kind.COPY, Kind.COLLECTIVE)
-        runtime = is_kind(Kind.RUNTIME) & ~foreign
-        calls = runtime | (is_kind(Kind.OP, Kind.COLLECTIVE, Kind.KERNEL, Kind.COPY) & ~on_device)
-        spans = is_kind(Kind.REGION, Kind.STEP, Kind.MODULE) & ~foreign
+        self.foreign = coded(events, "device").where(lambda name: not name.startswith("cpu"))
+        self.on_device = self.foreign & is_kind(Kind.KERNEL, Kind.COPY, Kind.COLLECTIVE)
+        self.runtime = is_kind(Kind.RUNTIME) & ~self.foreign
+        self.memory = is_kind(Kind.MEMORY)
+        calls = is_kind(Kind.OP, Kind.COLLECTIVE, Kind.KERNEL, Kind.COPY) & ~self.on_device
+        calls |= self.runtime | is_kind(Kind.COMPILE)
+        self.launches = calls & ~self.runtime
+        spans = is_kind(Kind.REGION, Kind.STEP, Kind.MODULE) & ~self.foreign
         spans &= ~coded(events, "layer").where(Layer.API.value.__eq__)
         if not regions:
             spans &= coded(events, "framework").codes >= 0
-        calls |= is_kind(Kind.COMPILE)
-        return cls(
-            node=calls | spans,
-            on_device=on_device,
-            foreign=foreign,
-            runtime=runtime,
-            launches=calls & ~runtime,
-            memory=is_kind(Kind.MEMORY),
-        )
+        self.node = calls | spans
 
 
 def _duplicates(name: Codes, parent: Ints, node: Flags) -> Flags:

@@ -7,9 +7,10 @@ barrier. Names and attribute keys of a framework come from the `EventConventions
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import reduce
+from itertools import count
 from operator import or_
 
 import msgspec
@@ -19,14 +20,7 @@ import pyarrow as pa
 from unified_profiler.analysis import step_facts
 from unified_profiler.analysis.columns import Flags, coded, ints
 from unified_profiler.analysis.intervals import EMPTY, IntervalSet
-from unified_profiler.analysis.step_facts import (
-    KindTimeline,
-    Steps,
-    facts,
-    part_facts,
-    region_facts,
-    with_trace_columns,
-)
+from unified_profiler.analysis.step_facts import KindTimeline, Steps
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.spi import EventConventions
@@ -57,14 +51,15 @@ def rank_facts(events: EventTable, conventions: Mapping[str, EventConventions]) 
     loading = _data_loading(timeline, conventions)
     own_work, order = _part_order(timeline, reduce(or_, loading.values(), EMPTY))
     collectives = _synchronizing_collectives(timeline, conventions)
-    tables = [*part_facts(steps, order), *region_facts(timeline, steps), _operator_facts(timeline, steps)]
+    tables = [*step_facts.part_facts(steps, order), *step_facts.region_facts(timeline, steps)]
+    tables.append(_operator_facts(timeline, steps))
     tables += [
         steps.facts("loading", intervals.within(steps.start, steps.end), name=name)
         for name, intervals in loading.items()
     ]
     tables.append(_collective_facts(timeline, steps, collectives, conventions))
     tables.append(_exposed_facts(timeline.during(collectives) - own_work, steps))
-    return with_trace_columns(events, tables)
+    return step_facts.with_trace_columns(events, tables)
 
 
 def _part_order(timeline: KindTimeline, loading: IntervalSet) -> tuple[IntervalSet, list[tuple[str, IntervalSet]]]:
@@ -127,7 +122,7 @@ def _operator_facts(timeline: KindTimeline, steps: Steps) -> pa.Table:
     matters = (table >= SMALL * (steps.end - steps.start)[:, None]).any(axis=0)
     number, code = np.nonzero((table > 0) & matters)
     texts = pa.array(names.values, pa.string()).take(pa.array(code))
-    return facts("operator", steps.number[number], name=texts, spent=table[number, code].astype(np.int64))
+    return step_facts.facts("operator", steps.number[number], name=texts, spent=table[number, code].astype(np.int64))
 
 
 def _synchronizing_collectives(timeline: KindTimeline, conventions: Mapping[str, EventConventions]) -> Ints:
@@ -161,7 +156,7 @@ def _collective_facts(
     rows = rows[np.lexsort((timeline.start[rows], step[rows]))]
     events = timeline.events.select(["name", "framework", "attributes"]).take(pa.array(rows))
     keys = [_collective_key(event, conventions) for event in events.to_pylist()]
-    return facts(
+    return step_facts.facts(
         "synchronizing_collective",
         step[rows],
         name=pa.array(keys, pa.string()),
@@ -180,16 +175,12 @@ def _collective_key(event: Mapping[str, str | None], conventions: Mapping[str, E
 
 def _occurrences(step: Ints, keys: list[str]) -> Ints:
     """Return for each row how many rows before it have the same step and key."""
-    counts: Counter[tuple[int, str]] = Counter()
-    numbers = []
-    for pair in zip(step.tolist(), keys, strict=True):
-        numbers.append(counts[pair])
-        counts[pair] += 1
-    return np.array(numbers, np.int64)
+    counters: defaultdict[tuple[int, str], count[int]] = defaultdict(count)
+    return np.array([next(counters[pair]) for pair in zip(step.tolist(), keys, strict=True)], np.int64)
 
 
 def _exposed_facts(intervals: IntervalSet, steps: Steps) -> pa.Table:
     """Return when the rank was in a synchronizing collective and computed nothing itself, cut at the ends of steps."""
     order = np.argsort(steps.start, kind="stable")
     frame, start, end = intervals.cut(steps.start[order], steps.end[order])
-    return facts("exposed", steps.number[order][frame], start=start, end=end)
+    return step_facts.facts("exposed", steps.number[order][frame], start=start, end=end)

@@ -84,12 +84,9 @@ def _finished_steps(table: pa.Table, run: Run) -> pa.Table:
     """Drop steps that were left before their end, where the run has a list of finished steps."""
     if run.steps is None:
         return table
-    finished, rows = (
-        list(zip(steps.column("rank").to_pylist(), steps.column("step").to_pylist(), strict=True))
-        for steps in (run.steps, table)
-    )
-    known = set(finished)
-    return table.filter(pa.array([row in known for row in rows], pa.bool_()))
+    finished = set(zip(run.steps.column("rank").to_pylist(), run.steps.column("step").to_pylist(), strict=True))
+    rows = zip(table.column("rank").to_pylist(), table.column("step").to_pylist(), strict=True)
+    return table.filter(pa.array([row in finished for row in rows], pa.bool_()))
 
 
 def _with_names(slow: Sequence[Straggler], facts: EngineTable, engine: Engine) -> list[Straggler]:

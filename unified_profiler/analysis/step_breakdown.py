@@ -12,18 +12,13 @@ from unified_profiler.analysis.step_facts import COLUMNS, FACTS, breakdown_facts
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
 from unified_profiler.keywords import checked_keywords
 
+_PARTS = ("wall_ns", "op_ns", "collective_ns", "copy_ns", "compile_ns", "uncovered_ns")
+_REGIONS = pa.map_(pa.string(), pa.int64())
 _SCHEMA = pa.schema(
     {
-        "rank": pa.int32(),
-        "cycle": pa.int32(),
-        "step": pa.int32(),
-        "wall_ns": pa.int64(),
-        "op_ns": pa.int64(),
-        "collective_ns": pa.int64(),
-        "copy_ns": pa.int64(),
-        "compile_ns": pa.int64(),
-        "uncovered_ns": pa.int64(),
-        "regions_ns": pa.map_(pa.string(), pa.int64()),
+        **dict.fromkeys(("rank", "cycle", "step"), pa.int32()),
+        **dict.fromkeys(_PARTS, pa.int64()),
+        "regions_ns": _REGIONS,
     }
 )
 
@@ -65,4 +60,4 @@ def _regions(steps: pa.Table, regions: pa.Table) -> pa.Array:
     for *step, name, spent in zip(*(column.to_pylist() for column in regions.columns), strict=True):
         by_step.setdefault(tuple(step), []).append((name, spent))
     rows = zip(*(steps.column(key).to_pylist() for key in keys), strict=True)
-    return pa.array([by_step.get(row, []) for row in rows], pa.map_(pa.string(), pa.int64()))
+    return pa.array([by_step.get(row, []) for row in rows], _REGIONS)

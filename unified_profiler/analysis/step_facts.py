@@ -24,15 +24,10 @@ COLUMNS = ("rank", "cycle", "step", "kind", "layer", "name", "start_ns", "durati
 
 FACTS = pa.schema(
     {
-        "rank": pa.int32(),
-        "cycle": pa.int32(),
-        "step": pa.int32(),
-        "fact": pa.string(),
-        "name": pa.string(),
+        **dict.fromkeys(("rank", "cycle", "step"), pa.int32()),
+        **dict.fromkeys(("fact", "name"), pa.string()),
         "nth": pa.int32(),
-        "start_ns": pa.int64(),
-        "end_ns": pa.int64(),
-        "spent_ns": pa.int64(),
+        **dict.fromkeys(("start_ns", "end_ns", "spent_ns"), pa.int64()),
     }
 )
 """One row per measurement: `fact` is its type (`wall`, `region`, `operator`, ...), with a duration or an interval."""
@@ -90,14 +85,6 @@ class KindTimeline:
         np.maximum.at(end, index, self.end[rows])
         return Steps(numbers, start, end)
 
-    def regions(self) -> Iterator[tuple[str, IntervalSet]]:
-        """Yield the name of each of the user's regions, and when it ran."""
-        rows = self.rows(Kind.REGION)
-        regions = self.events.take(pa.array(rows))
-        names, of_user = coded(regions, "name"), coded(regions, "layer").where(Layer.APPLICATION.value.__eq__)
-        for code in np.unique(names.codes[of_user]):
-            yield names.values[code], self.during(rows[of_user & (names.codes == code)])
-
 
 def breakdown_facts(events: EventTable) -> pa.Table:
     """Return the wall time of each step, its parts, and its regions."""
@@ -127,9 +114,13 @@ def part_facts(steps: Steps, order: Sequence[tuple[str, IntervalSet]]) -> Iterat
 
 def region_facts(timeline: KindTimeline, steps: Steps) -> Iterator[pa.Table]:
     """Yield how long each of the user's regions ran in each step."""
-    for name, intervals in timeline.regions():
+    rows = timeline.rows(Kind.REGION)
+    regions = timeline.events.take(pa.array(rows))
+    names, of_user = coded(regions, "name"), coded(regions, "layer").where(Layer.APPLICATION.value.__eq__)
+    for code in np.unique(names.codes[of_user]):
+        intervals = timeline.during(rows[of_user & (names.codes == code)])
         spent = intervals.within(steps.start, steps.end)
-        yield steps.facts("region", spent, name=name).filter(pa.array(spent > 0))
+        yield steps.facts("region", spent, name=names.values[code]).filter(pa.array(spent > 0))
 
 
 def facts(

@@ -110,49 +110,24 @@ def _straggler(matrix: StepMatrix, column: int, excess: Floats, own: Floats) -> 
     rows = np.flatnonzero(np.isfinite(excess))
     if len(rows) < FEWEST_STEPS:
         return None
-    share = excess[rows] / (own - excess)[rows]
-    evidence = _evidence(matrix, column, rows, share, _change_point(excess[rows], share))
-    if not evidence.is_conclusive:
+    excess = excess[rows]
+    share = excess / (own[rows] - excess)
+    first = _change_point(excess, share)
+    straggler = _candidate(matrix, column, rows, excess, share, first)
+    if not _is_conclusive(straggler):
         return None
-    began = evidence.first and _change_point(matrix.own_excess(evidence.cause, column)[rows], share)
-    refined = _evidence(matrix, column, rows, share, began or evidence.first)
-    evidence = refined if refined.is_conclusive else evidence
-    slow_rows = rows[evidence.first :]
-    return Straggler(
-        rank=matrix.ranks[column],
-        since=int(matrix.steps[slow_rows[0]]),
-        changed=evidence.first > 0,
-        extra_ns=int(np.median(excess[slow_rows])),
-        extra_share=evidence.extra_share,
-        step_share=evidence.step_share,
-        p_value=evidence.p_value,
-        step_count=evidence.step_count,
-        cause=evidence.cause.removesuffix("_ns"),
-        cause_ns=evidence.cause_ns,
-        waiting_ns=int(np.nanmedian(np.delete(matrix.times["waiting_ns"][slow_rows], column, axis=1))),
-    )
+    of_cause = matrix.own_excess(f"{straggler.cause}_ns", column)[rows]
+    refined = _candidate(matrix, column, rows, excess, share, (first and _change_point(of_cause, share)) or first)
+    return refined if _is_conclusive(refined) else straggler
 
 
-@dataclass(frozen=True)
-class _Evidence:
-    """Evidence that a rank is slow from its n-th step, `first`, on."""
-
-    first: int
-    extra_share: float
-    step_share: float
-    p_value: float
-    step_count: int
-    cause: str
-    cause_ns: int
-
-    @property
-    def is_conclusive(self) -> bool:
-        large = self.extra_share >= THRESHOLD and self.step_share >= CONSISTENT
-        return large and self.step_count >= FEWEST_STEPS and self.p_value <= LARGEST_P_VALUE
+def _is_conclusive(straggler: Straggler) -> bool:
+    large = straggler.extra_share >= THRESHOLD and straggler.step_share >= CONSISTENT
+    return large and straggler.step_count >= FEWEST_STEPS and straggler.p_value <= LARGEST_P_VALUE
 
 
-def _evidence(matrix: StepMatrix, column: int, rows: Ints, share: Floats, first: int) -> _Evidence:
-    """Evaluate the steps from the n-th on.
+def _candidate(matrix: StepMatrix, column: int, rows: Ints, excess: Floats, share: Floats, first: int) -> Straggler:
+    """Describe a rank as if it were slow from its n-th step, `first`, on.
 
     The part that grew most may be clearer evidence than the whole step, where single steps in which the others were
     slow hide it. Its p-value is multiplied by the number of parts it was chosen from, and the result by twice the
@@ -161,14 +136,18 @@ def _evidence(matrix: StepMatrix, column: int, rows: Ints, share: Floats, first:
     after = share[first:]
     cause, cause_ns = _cause(matrix, column, rows, first)
     of_cause = _p_value(matrix.own_excess(cause, column)[rows], first)
-    return _Evidence(
-        first=first,
+    return Straggler(
+        rank=matrix.ranks[column],
+        since=int(matrix.steps[rows[first]]),
+        changed=first > 0,
+        extra_ns=int(np.median(excess[first:])),
         extra_share=float(np.median(after)),
         step_share=float((after > THRESHOLD / 2).mean()),
         p_value=min(1.0, 2 * len(matrix.ranks) * min(_p_value(share, first), len(CAUSES) * of_cause)),
         step_count=len(after),
-        cause=cause,
+        cause=cause.removesuffix("_ns"),
         cause_ns=cause_ns,
+        waiting_ns=int(np.nanmedian(np.delete(matrix.times["waiting_ns"][rows[first:]], column, axis=1))),
     )
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unified_profiler.analysis.columns import Flags
+from unified_profiler.analysis.columns import Flags, numbered
 from unified_profiler.model.nesting import FIRST_LANE, Ints, find_nesting
 from unified_profiler.model.schema import EventTable, Kind
 
@@ -85,8 +84,8 @@ class TrackLayout:
 
 def lay_out_tracks(events: EventTable) -> TrackLayout:
     """Assign each event to a track: one per thread, and more where events of a thread overlap partly."""
-    process = reduce(_combine, (codes(events, name) for name in ("rank", "host", "pid")))
-    thread = _without_overlaps(events, process, _combine(process, codes(events, "tid")))
+    process = numbered([codes(events, name) for name in ("rank", "host", "pid")])
+    thread = _without_overlaps(events, process, numbered([process, codes(events, "tid")]))
     _, first_row, of_row = np.unique(thread, return_index=True, return_inverse=True)
     sources = _sources(events, first_row, of_row)
     order = sorted(range(len(sources)), key=lambda index: sources[index].order)
@@ -101,13 +100,6 @@ def codes(events: EventTable, name: str) -> Ints:
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     indices: Ints = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return indices
-
-
-def _combine(key: Ints, other: Ints) -> Ints:
-    """Return a number for each row, equal where both keys are equal."""
-    pairs = key * (int(other.max(initial=0)) + 2) + other + 1
-    combined: Ints = np.unique(pairs, return_inverse=True)[1].reshape(-1)
-    return combined
 
 
 def _without_overlaps(events: EventTable, process: Ints, thread: Ints) -> Ints:

@@ -7,15 +7,13 @@ pieces are recognized by their module, if modules were recorded, or by the order
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from unified_profiler.analysis.ancestry import nearest, parent_rows
-from unified_profiler.analysis.columns import Flags, coded, ints
-from unified_profiler.analysis.op_calls import numbered
+from unified_profiler.analysis.columns import Flags, coded, ints, thread_numbers
 from unified_profiler.comparison.families import families
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind
@@ -33,20 +31,12 @@ _BETWEEN = _SCALING | _MASKING | _LAYOUTS
 _BATCHED_RANK = 3
 
 
-@dataclass(frozen=True)
-class AttentionPieces:
-    """The events of one trace that are pieces of an attention, and those of them that represent its calls."""
-
-    member: Flags
-    call: Flags
-
-    @classmethod
-    def of(cls, events: EventTable) -> AttentionPieces:
-        """Recognize the pieces, forward and backward."""
-        search = _Search(events)
-        forward = search.by_order() | search.by_module()
-        member = forward | search.gradients_of(forward)
-        return cls(member, member & search.origin_is({_SOFTMAX}))
+def attention_pieces(events: EventTable) -> Ints:
+    """Return 1 for pieces of an attention, forward and backward, 2 for those that represent its calls, else 0."""
+    search = _Search(events)
+    forward = search.by_order() | search.by_module()
+    member = forward | search.gradients_of(forward)
+    return member.astype(np.int64) + (member & search.origin_is({_SOFTMAX}))
 
 
 class _Search:
@@ -74,7 +64,7 @@ class _Search:
         """
         outer = nearest(self._parent, parent=self._parent, wanted=self._forward) < 0
         tops = np.flatnonzero(self._forward & outer)
-        lane = numbered([ints(self._events, name) for name in ("pid", "tid")])
+        lane = thread_numbers(self._events)
         tops = tops[np.lexsort((ints(self._events, "start_ns")[tops], lane[tops]))]
         flags = np.zeros(len(self._events), np.bool_)
         flags[tops[self._around_softmax(tops, lane[tops])]] = True

@@ -89,7 +89,7 @@ def _build(
     if canonical:
         family_of = folding(sides[0].keys(), sides[1].keys())
         sides = [side.with_families(family_of) for side in sides]
-    builder = RowBuilder(sides[0], sides[1], threshold, alike=not across)
+    builder = RowBuilder(sides, threshold, alike=not across)
     total, rows, noise = builder.build(grouped=canonical, parts=by != "region")
     first, second = (_side(run, side, other) for run, side, other in zip(runs, sides, reversed(sides), strict=True))
     diff = Diff(

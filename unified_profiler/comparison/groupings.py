@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
-from unified_profiler.analysis.categories import OTHER, operators_by_category
+from unified_profiler.analysis.categories import OTHER, category_of_operator
 from unified_profiler.comparison.api_names import common_name
 from unified_profiler.comparison.keys import Key, Keys, column_keys
 from unified_profiler.comparison.pieces import PYTHON, Pieces, api_pieces, operator_pieces, region_pieces
@@ -53,12 +53,7 @@ def group_of(key: Key) -> str:
         return PYTHON_GROUP
     if direction == "update":
         return OPTIMIZER
-    return _categories().get(name, OTHER)
-
-
-@cache
-def _categories() -> dict[str, str]:
-    return {op: name for name, operators in operators_by_category().items() for op in operators}
+    return category_of_operator().get(name, OTHER)
 
 
 def _with_direction(column: str) -> Callable[[EventTable], Keys]:

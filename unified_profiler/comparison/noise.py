@@ -94,12 +94,12 @@ def noise_of(
         alike: Whether both sides are of one framework, so that most of their rows should take equally long.
     """
     step_ns = max(map(median, total))
+    if not alike:
+        return Noise(threshold, step_ns, pairs=_PAIRS_ACROSS)
     medians = np.array([[np.median(a), np.median(b)] for a, b in rows if len(a) and len(b)]).reshape(-1, 2)
     large = medians[
         (medians.min(axis=1, initial=np.inf) > 0) & (medians.max(axis=1, initial=0) > SMALLEST_SHARE * step_ns)
     ]
-    if not alike:
-        return Noise(threshold, step_ns, pairs=_PAIRS_ACROSS)
     if len(large) < _FEWEST_ROWS:
         return Noise(threshold, step_ns)
     ratios = np.log(large[:, 1] / large[:, 0])

@@ -12,10 +12,10 @@ from typing import TypeAlias
 import numpy as np
 
 from unified_profiler.analysis.ancestry import nearest, parent_rows, self_time
-from unified_profiler.analysis.columns import Flags, coded, ints
-from unified_profiler.analysis.op_calls import numbered, outermost, shown_calls
+from unified_profiler.analysis.columns import Flags, coded, ints, thread_numbers
+from unified_profiler.analysis.op_calls import outermost, shown_calls
 from unified_profiler.analysis.op_tree import op_tree
-from unified_profiler.comparison.attention import AttentionPieces
+from unified_profiler.comparison.attention import attention_pieces
 from unified_profiler.comparison.calls import count_calls
 from unified_profiler.comparison.keys import Keys, column_keys
 from unified_profiler.model.nesting import Ints
@@ -87,8 +87,8 @@ def operator_pieces(events: EventTable, *, row: MakeKeys, part: MakeKeys, canoni
         flops=ints(events, "flops", null=0),
         whole_ns=np.where(tree.device.total > 0, tree.device.total, tree.cpu.total),
         call_ns=np.full(len(events), -1),
-        lane=_lanes(events),
-        attention=_attention(events) if canonical else np.zeros(len(events), np.int64),
+        lane=thread_numbers(events),
+        attention=attention_pieces(events) if canonical else np.zeros(len(events), np.int64),
     )
 
 
@@ -127,7 +127,7 @@ def _spans(events: EventTable, node: Flags, *, row: Keys, part: Keys, call_ns: I
         flops=zeros,
         whole_ns=zeros,
         call_ns=zeros - 1 if call_ns is None else call_ns,
-        lane=_lanes(events),
+        lane=thread_numbers(events),
         attention=zeros,
     )
 
@@ -136,15 +136,6 @@ def _annotations(events: EventTable) -> Flags:
     """Return the framework's own annotations, except regions compiled as a whole, which have no operators."""
     spans = coded(events, "kind").where({Kind.REGION.value, Kind.STEP.value, Kind.MODULE.value}.__contains__)
     return spans & ~coded(events, "op").where(COMPILED.__eq__)
-
-
-def _attention(events: EventTable) -> Ints:
-    pieces = AttentionPieces.of(events)
-    return pieces.member.astype(np.int64) + pieces.call
-
-
-def _lanes(events: EventTable) -> Ints:
-    return numbered([ints(events, name) for name in ("pid", "tid")])
 
 
 def _select(shown: Flags, *, row: Keys, part: Keys, called: Keys, **columns: Ints) -> Pieces:

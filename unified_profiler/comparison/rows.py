@@ -20,8 +20,8 @@ Pair = tuple[RowSums | None, RowSums | None]
 class RowBuilder:
     """Builds the rows of one diff."""
 
-    baseline: ComparedSide
-    candidate: ComparedSide
+    sides: Sequence[ComparedSide]
+    """Baseline and candidate."""
     threshold: float
     alike: bool
     """Whether both sides are of one framework."""
@@ -44,13 +44,9 @@ class RowBuilder:
         whole = _row((None, None), total, noise, kind="total")
         return whole.model_copy(update={"difference_share": _summed_share(shown)}), shown, noise
 
-    @property
-    def _sides(self) -> tuple[ComparedSide, ComparedSide]:
-        return self.baseline, self.candidate
-
     def _pairs(self, convert: Callable[[Keys], Keys]) -> dict[Key, Pair]:
         """Return both sides of each row, by the converted keys."""
-        first, second = (side.sums(convert(side.row), convert(side.called)) for side in self._sides)
+        first, second = (side.sums(convert(side.row), convert(side.called)) for side in self.sides)
         return {key: (first.get(key), second.get(key)) for key in dict.fromkeys((*first, *second))}
 
     def _noise(self, pairs: Iterable[Pair], total: Pair) -> Noise:
@@ -58,7 +54,7 @@ class RowBuilder:
         return noise_of(both, _times(total), threshold=self.threshold, alike=self.alike)
 
     def _groups(self, rows: Mapping[Key, DiffRow], noise: Noise) -> tuple[DiffRow, ...]:
-        groups = self._pairs(lambda keys: keys.mapped(_group_key))
+        groups = self._pairs(lambda keys: keys.mapped(lambda key: (group_of(key), None)))
         members: dict[str, list[DiffRow]] = {}
         for key, row in rows.items():
             members.setdefault(group_of(key), []).append(row)
@@ -68,8 +64,8 @@ class RowBuilder:
 
     def _parts(self, noise: Noise) -> dict[Key, tuple[DiffRow, ...]]:
         """Return the parts of each row, if they have names."""
-        both = [_row_and_part(side) for side in self._sides]
-        pairs = [side.sums(keys) for side, (keys, _) in zip(self._sides, both, strict=True)]
+        both = [_row_and_part(side) for side in self.sides]
+        pairs = [side.sums(keys) for side, (keys, _) in zip(self.sides, both, strict=True)]
         by_row: dict[Key, dict[Key, list[RowSums | None]]] = {}
         for side, (sums, (keys, names)) in enumerate(zip(pairs, both, strict=True)):
             for code, key in enumerate(keys.values):
@@ -85,10 +81,6 @@ class RowBuilder:
 
 def _same_key(keys: Keys) -> Keys:
     return Keys(np.zeros_like(keys.codes), [(None, None)])
-
-
-def _group_key(key: Key) -> Key:
-    return group_of(key), None
 
 
 def _row_and_part(side: ComparedSide) -> tuple[Keys, list[tuple[Key, Key]]]:

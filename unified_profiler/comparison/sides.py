@@ -85,7 +85,7 @@ class ComparedSide:
 
     @cached_property
     def in_step(self) -> npt.NDArray[np.bool_]:
-        """Which pieces ran in a step."""
+        """Flags of the pieces that ran in a step."""
         return self.pieces.step >= 0
 
     @property

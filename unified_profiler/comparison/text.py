@@ -25,26 +25,11 @@ _SMALL_RATIO = 0.1
 _SOMETIMES = frozenset({"baseline_mean_ns", "candidate_mean_ns", "mean_ratio", "baseline_gflops", "candidate_gflops"})
 """Columns that are shown only if they have values."""
 
-_SCHEMA = pa.schema(
-    {
-        "name": pa.string(),
-        "differs": pa.string(),
-        "baseline_mean_ns": pa.float64(),
-        "candidate_mean_ns": pa.float64(),
-        "mean_ratio": pa.float64(),
-        "baseline_ns": pa.float64(),
-        "candidate_ns": pa.float64(),
-        "difference_ns": pa.float64(),
-        "ratio": pa.float64(),
-        "baseline_calls": pa.float64(),
-        "candidate_calls": pa.float64(),
-        "same_calls": pa.string(),
-        "difference_share": pa.float64(),
-        "baseline_spread_share": pa.float64(),
-        "candidate_spread_share": pa.float64(),
-        "baseline_gflops": pa.float64(),
-        "candidate_gflops": pa.float64(),
-    }
+_TEXTS = frozenset({"name", "differs", "same_calls"})
+_COLUMNS = (
+    *("name", "differs", "baseline_mean_ns", "candidate_mean_ns", "mean_ratio", "baseline_ns", "candidate_ns"),
+    *("difference_ns", "ratio", "baseline_calls", "candidate_calls", "same_calls", "difference_share"),
+    *("baseline_spread_share", "candidate_spread_share", "baseline_gflops", "candidate_gflops"),
 )
 """The most important columns come first: a narrow terminal has no room for the others."""
 
@@ -149,8 +134,9 @@ def table_of(diff: DiffRecord, *, parts: int | None = MOST_PARTS, language: str 
     """
     known = texts(language)
     records = [_record(known["diff.total"], diff.total), *_records(diff.rows, 0, parts, known)]
-    table = pa.Table.from_pylist(records, schema=_SCHEMA)
-    shown = [name for name in _SCHEMA.names if name not in _SOMETIMES or _any(records, name)]
+    schema = pa.schema({name: pa.string() if name in _TEXTS else pa.float64() for name in _COLUMNS})
+    table = pa.Table.from_pylist(records, schema=schema)
+    shown = [name for name in _COLUMNS if name not in _SOMETIMES or table.column(name).null_count < len(table)]
     headings = {name: known[f"diff.column.{name}"] for name in shown}
     return Result(table=table, headings=headings, footer=_footer(diff, shown, known), sorted_by="difference_ns")
 
@@ -230,7 +216,3 @@ def _summed(rows: Sequence[DiffRow]) -> dict[str, Any]:
             sums[f"{side}_calls"] = sum(measured.call_count for measured in known)
             sums[f"{side}_ns"] = sum(measured.time_ns for measured in known)
     return sums
-
-
-def _any(records: Sequence[dict[str, Any]], name: str) -> bool:
-    return any(record.get(name) is not None for record in records)
