@@ -40,7 +40,7 @@ def look_up(values: Ints, keys: Ints) -> Ints:
     return np.where(keys[index] == values, index, -1)
 
 
-def text(codes: npt.NDArray[Any], texts: Iterable[str | None]) -> pa.DictionaryArray | None:
+def text_column(codes: npt.NDArray[Any], texts: Iterable[str | None]) -> pa.DictionaryArray | None:
     """Build a text column; negative codes and texts that are None become null. Return None if all values are null."""
     distinct = Index()
     lookup = np.array([-1 if value is None else distinct[value] for value in texts] + [-1], np.int32)

@@ -32,7 +32,7 @@ _BOUNDED = {"start_ns": -LARGEST, "duration_ns": 0, "pid": -LARGEST, "tid": -LAR
 """Columns that enter sums, and the smallest value of each."""
 
 
-def whole(value: object, *, largest: int = _LARGEST_COLUMN) -> int | None:
+def int_or_none(value: object, *, largest: int = _LARGEST_COLUMN) -> int | None:
     """Return an integer that fits into a column, None for anything else."""
     return value if type(value) is int and -largest <= value <= largest else None
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unified_profiler.model.columns import Index, look_up, text
+from unified_profiler.model.columns import Index, look_up, text_column
 from unified_profiler.model.nesting import Ints, has_text, int_column, is_kind, text_codes, with_column
 from unified_profiler.model.schema import EventTable, Kind, Layer
 from unified_profiler.model.tree import Flags, Tree
@@ -47,7 +47,7 @@ def assign_modules(events: EventTable, *, waited: bool = False) -> EventTable:
     module = _assign_gradients(tree, own, _differentiated(events, tree))
     if waited:
         module = np.where(module < 0, _modules_by_time(events, tree, is_call, recorded), module)
-    return with_column(events, "module", text(_copy_from_launch(events, module), paths))
+    return with_column(events, "module", text_column(_copy_from_launch(events, module), paths))
 
 
 def _assign_gradients(tree: Tree, own: Ints, pairs: tuple[Ints, Ints]) -> Ints:
@@ -103,7 +103,7 @@ def mark_recomputed_calls(events: EventTable) -> EventTable:
         return events
     is_recomputed = is_call & _is_enclosed_by(events, tree_of(events), RECOMPUTE)
     codes = np.where(is_recomputed, texts.index(RECOMPUTE), codes)
-    return with_column(events, "direction", text(codes, texts))
+    return with_column(events, "direction", text_column(codes, texts))
 
 
 def operators_outside(events: EventTable, nodes: Ints) -> Flags:

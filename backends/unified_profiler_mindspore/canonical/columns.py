@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from unified_profiler.model.columns import text
+from unified_profiler.model.columns import text_column
 from unified_profiler.model.nesting import Ints
 from unified_profiler.spi.canonical import BACKWARD, FORWARD, OPTIMIZER, UPDATE
 from unified_profiler_mindspore.canonical.assignment import Lookup
@@ -40,7 +40,7 @@ def canonical_columns(
     resolver = _OriginResolver(kernels, table, set(cases))
     origins = {case: resolver.resolve(*case) for case in set(cases)}
     return {
-        "op": text(launches, [table.op(kernel.node) for kernel in kernels]),
+        "op": text_column(launches, [table.op(kernel.node) for kernel in kernels]),
         "origin": _encode([origins[case][0] for case in cases]),
         "direction": _encode(launch_directions),
         "module": _encode([origins[case][1] for case in cases]),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from unified_profiler.model.foreign_values import whole
+from unified_profiler.model.foreign_values import int_or_none
 from unified_profiler_tensorflow.canonical import assignment, flops
 from unified_profiler_tensorflow.canonical.live_names import NO_LIVE_NAMES, LiveNames
 from unified_profiler_tensorflow.canonical.path import name_in_graph
@@ -41,4 +41,4 @@ class NodeLookup:
         if not self.counts_flops or shapes is None:
             return None
         details = self.details.get(name_in_graph(node or ""), ())
-        return whole(flops.flops_of(op_type, shapes, types, outputs=outputs, details=details))
+        return int_or_none(flops.flops_of(op_type, shapes, types, outputs=outputs, details=details))

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from unified_profiler.model.foreign_values import whole
+from unified_profiler.model.foreign_values import int_or_none
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.tree import Flags, Tree
 
@@ -32,7 +32,7 @@ def flops_of(name: str, shapes: str | None, concrete: str | None) -> int | None:
     if formula is None or shapes is None:
         return None
     try:
-        return whole(formula(_shapes(shapes), msgspec.json.decode(concrete or "[]"))) or None
+        return int_or_none(formula(_shapes(shapes), msgspec.json.decode(concrete or "[]"))) or None
     except (AttributeError, LookupError, TypeError, ValueError, ZeroDivisionError):  # inputs of another operator
         return None
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unified_profiler.model.columns import Index, encode
-from unified_profiler.model.foreign_values import whole
+from unified_profiler.model.foreign_values import int_or_none
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -107,7 +107,7 @@ class ArgsReader:
         for row, event_args in enumerate(args):
             rest = {}
             for key, value in event_args.items():
-                if key in NUMBERS and (number := whole(value)) is not None:
+                if key in NUMBERS and (number := int_or_none(value)) is not None:
                     numbers[NUMBERS[key]][row] = number
                 elif key not in LEFT_OUT and key not in INPUTS:
                     rest[key] = value

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from unified_profiler.model.columns import Index, encode, look_up, text, with_nulls
-from unified_profiler.model.foreign_values import LARGEST_NUMBER, bounded, nanoseconds, whole
+from unified_profiler.model.columns import Index, encode, look_up, text_column, with_nulls
+from unified_profiler.model.foreign_values import LARGEST_NUMBER, bounded, int_or_none, nanoseconds
 from unified_profiler.model.module_attribution import RELATIVE
 from unified_profiler.model.nesting import FIRST_LANE, Ints
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
@@ -60,9 +60,9 @@ class KinetoColumns:
     def table(self, *, with_flops: bool) -> EventTable:
         """Build the event table."""
         columns = {
-            "name": text(self.name, self.names),
-            "layer": text(self._classes[0], [layer.value for layer in Layer]),
-            "kind": text(self._classes[1], [kind.value for kind in Kind]),
+            "name": text_column(self.name, self.names),
+            "layer": text_column(self._classes[0], [layer.value for layer in Layer]),
+            "kind": text_column(self._classes[1], [kind.value for kind in Kind]),
             "framework": "torch",
             "start_ns": self.start,
             "duration_ns": self.duration,
@@ -70,9 +70,9 @@ class KinetoColumns:
             "rank": self._rank,
             "pid": self.pid,
             "tid": self.tid,
-            "thread": text(self.group, thread_names(self.groups, self.events.metadata)),
-            "device": text(*self._device),
-            "module": text(*self._modules),
+            "thread": text_column(self.group, thread_names(self.groups, self.events.metadata)),
+            "device": text_column(*self._device),
+            "module": text_column(*self._modules),
         }
         columns |= self._canonical() | self._links() | self._from_args() | self._stacks()
         if with_flops:
@@ -193,7 +193,7 @@ class KinetoColumns:
 
     @property
     def _rank(self) -> int | None:
-        rank = whole((self.header.get("distributedInfo") or {}).get("rank"), largest=LARGEST_NUMBER)
+        rank = int_or_none((self.header.get("distributedInfo") or {}).get("rank"), largest=LARGEST_NUMBER)
         return None if rank is None or rank < 0 else rank
 
     @property
@@ -228,9 +228,9 @@ class KinetoColumns:
         canonical.origin[neither] = canonical.direction[neither] = -1
         canonical.copy_to_device_work(*self._launches())
         return {
-            "op": text(canonical.op, canonical.names),
-            "origin": text(canonical.origin, canonical.names),
-            "direction": text(canonical.direction, DIRECTIONS),
+            "op": text_column(canonical.op, canonical.names),
+            "origin": text_column(canonical.origin, canonical.names),
+            "direction": text_column(canonical.direction, DIRECTIONS),
         }
 
     def _is_launch(self, is_op: Flags) -> Flags:
@@ -251,8 +251,8 @@ class KinetoColumns:
     def _from_args(self) -> dict[str, Any]:
         reader, column = self.events.args, self.events.column
         inputs = column("inputs")
-        columns = {name: text(inputs, reader.input_texts(key)) for key, name in COLUMN_INPUTS.items()}
-        columns["attributes"] = text(*reader.attributes(inputs, column("forward"), column("rest")))
+        columns = {name: text_column(inputs, reader.input_texts(key)) for key, name in COLUMN_INPUTS.items()}
+        columns["attributes"] = text_column(*reader.attributes(inputs, column("forward"), column("rest")))
         return columns | {"bytes": _integers(column("bytes")), "value": self._allocated()}
 
     def _allocated(self) -> pa.Array:
@@ -298,7 +298,7 @@ class KinetoColumns:
         if not frames.any():
             return {}
         stack, stacks = self.tree.paths(frames, self.name, self.names, separator=";")
-        return {"stack": text(np.where(frames, -1, stack), stacks)}
+        return {"stack": text_column(np.where(frames, -1, stack), stacks)}
 
 
 def _integers(values: Ints) -> pa.Array | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from unified_profiler.model.foreign_values import LARGEST, whole
+from unified_profiler.model.foreign_values import LARGEST, int_or_none
 from unified_profiler.model.nesting import FIRST_LANE, Ints
 from unified_profiler.model.tree import Flags
 from unified_profiler_torch.read.events import EventGroup, MetadataEvent
@@ -62,6 +62,6 @@ def begun_within(spans: Flags, start: Ints, end: Ints, tid: Ints) -> Flags:
 
 def _number(value: int | str) -> int | None:
     if isinstance(value, int):
-        return whole(value, largest=_LARGEST)
+        return int_or_none(value, largest=_LARGEST)
     match = re.search(r"(?<!\d)\d{1,18}$", value)  # "stream 7" of older traces
     return int(match.group()) if match else None

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.arrow_files import read_stream, validated, write_stream
-from unified_profiler.model.columns import text
+from unified_profiler.model.columns import text_column
 from unified_profiler.model.schema import EVENT_SCHEMA, TEXT, event_table
 
 TABLE = event_table(
@@ -42,7 +42,7 @@ def unsound(values: list[int], valid: list[bool], dictionary: list[str]) -> pa.T
     texts=st.lists(st.none() | st.sampled_from(["a", "b", "c"]), min_size=4, max_size=4),
 )
 def test_a_text_column_has_an_index_of_its_dictionary_in_every_slot(codes: list[int], texts: list[str | None]) -> None:
-    column = text(np.array(codes, np.int64), texts)
+    column = text_column(np.array(codes, np.int64), texts)
     wanted = [None if code < 0 else texts[code] for code in codes]
     if column is None:
         assert not any(wanted)
@@ -105,7 +105,7 @@ def test_a_stream_that_is_still_written_is_read_up_to_its_last_whole_batch() -> 
 
 def test_unifying_dictionaries_keeps_nulls_null() -> None:
     """Arrow looks up every index then, those under nulls included."""
-    first, second = text(np.array([0, -1, 1]), ["a", "b"]), text(np.array([-1, 0]), ["c"])
+    first, second = text_column(np.array([0, -1, 1]), ["a", "b"]), text_column(np.array([-1, 0]), ["c"])
     tables = [pa.table({"x": pa.array(column, TEXT)}) for column in (first, second)]
     joined = pa.concat_tables(tables).unify_dictionaries().combine_chunks().column("x")
     assert joined.to_pylist() == ["a", None, "b", None, "c"]

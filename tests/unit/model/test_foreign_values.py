@@ -8,7 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from unified_profiler.model.foreign_values import LARGEST, bounded, checked_events, checked_nesting, nanoseconds, whole
+from unified_profiler.model.foreign_values import (
+    LARGEST,
+    bounded,
+    checked_events,
+    checked_nesting,
+    int_or_none,
+    nanoseconds,
+)
 from unified_profiler.model.nesting import with_column
 from unified_profiler.model.schema import EventTable, empty_table
 from unified_profiler.testing import TraceBuilder
@@ -21,11 +28,11 @@ def events() -> EventTable:
 
 @pytest.mark.parametrize("value", [1 << 63, -(1 << 63), 1.0, True, "1", None, [1]])
 def test_what_is_no_integer_of_64_bits_is_unknown(value: Any) -> None:
-    assert whole(value) is None
+    assert int_or_none(value) is None
 
 
 def test_the_largest_integers_are_known() -> None:
-    assert whole((1 << 63) - 1) == -whole(1 - (1 << 63)) == (1 << 63) - 1  # type: ignore[operator]
+    assert int_or_none((1 << 63) - 1) == -int_or_none(1 - (1 << 63)) == (1 << 63) - 1  # type: ignore[operator]
 
 
 def test_microseconds_with_three_decimals_are_exact() -> None:

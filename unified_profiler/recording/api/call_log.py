@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from unified_profiler.model.columns import Index, text
+from unified_profiler.model.columns import Index, text_column
 from unified_profiler.model.schema import EventTable, Kind, Layer, empty_table, event_table
 from unified_profiler.model.text import storable
 from unified_profiler.recording.api.call_texts import as_attributes
@@ -198,18 +198,20 @@ class CallLog:
         code, callees = numbers[:, 0], list(self.callees)
         return event_table(
             {
-                "name": text(code, [callee.name for callee in callees]),
+                "name": text_column(code, [callee.name for callee in callees]),
                 "layer": Layer.API.value,
-                "kind": text(code, [callee.kind.value for callee in callees]),
-                "direction": text(code, ["forward" if callee.kind is Kind.MODULE else None for callee in callees]),
-                "framework": text(code, [callee.framework for callee in callees]),
+                "kind": text_column(code, [callee.kind.value for callee in callees]),
+                "direction": text_column(
+                    code, ["forward" if callee.kind is Kind.MODULE else None for callee in callees]
+                ),
+                "framework": text_column(code, [callee.framework for callee in callees]),
                 "start_ns": numbers[:, 1],
                 "duration_ns": numbers[:, 2] - numbers[:, 1],
                 "pid": os.getpid(),
                 "tid": thread.tid,
                 "thread": thread.name,
-                "module": text(code, [callee.module for callee in callees]),
-                "attributes": text(attributes, texts),
+                "module": text_column(code, [callee.module for callee in callees]),
+                "attributes": text_column(attributes, texts),
             },
             rows=len(numbers),
         )

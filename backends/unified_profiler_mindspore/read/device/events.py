@@ -18,7 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from unified_profiler.model.foreign import read_bytes, reading
-from unified_profiler.model.foreign_values import LARGEST, whole
+from unified_profiler.model.foreign_values import LARGEST, int_or_none
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind, Layer, event_table
 from unified_profiler_mindspore.canonical.assignment import lookup
 from unified_profiler_mindspore.canonical.kernel_names import Node, parse
@@ -155,7 +155,7 @@ class _TraceConverter:
             "start_ns": start_ns,
             "duration_ns": nanoseconds(entry.dur),
             "device": self.device if track.on_device else "cpu:0",
-            "tid": whole(entry.tid, largest=LARGEST),
+            "tid": int_or_none(entry.tid, largest=LARGEST),
         }
         if track.on_device:
             row |= {"pid": int(self.device.partition(":")[2]), "stream": row["tid"]}

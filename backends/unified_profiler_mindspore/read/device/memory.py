@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterator, Mapping
 from math import isfinite
 
-from unified_profiler.model.foreign_values import whole
+from unified_profiler.model.foreign_values import int_or_none
 from unified_profiler.model.schema import Kind, Layer
 from unified_profiler_mindspore.read.device.trace_view import Row, has_value, nanoseconds
 
 
 def allocation_rows(row: Mapping[str, str]) -> Iterator[Row]:
     """Yield an event for the allocation, and one for the release."""
-    size = whole(round(_number(row, "Size(KB)") * 1024))
+    size = int_or_none(round(_number(row, "Size(KB)") * 1024))
     common: Row = {
         "name": row.get("Name", ""),
         "layer": Layer.RUNTIME.value,

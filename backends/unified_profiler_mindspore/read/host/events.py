@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.columns import text
+from unified_profiler.model.columns import text_column
 from unified_profiler.model.schema import EventTable, Kind, Layer, empty_table, event_table
 from unified_profiler_mindspore.canonical.assignment import Lookup, lookup
 from unified_profiler_mindspore.canonical.columns import canonical_columns
@@ -118,14 +118,14 @@ def _kernel_events(
     kernels = locate_kernels(_distinct_kernels(launches, shapes), details.graphs, details.table)
     spans = None if details.spans is None else innermost_spans(launches.start_ns, details.spans)
     columns = {
-        "name": text(launches.kernel, [kernel.node.type for kernel in kernels]),
+        "name": text_column(launches.kernel, [kernel.node.type for kernel in kernels]),
         "layer": Layer.FRAMEWORK.value,
-        "kind": text(launches.kernel, [_kind(kernel.node.type).value for kernel in kernels]),
+        "kind": text_column(launches.kernel, [_kind(kernel.node.type).value for kernel in kernels]),
         "start_ns": launches.start_ns,
         "duration_ns": launches.duration_ns,
         "tid": lanes_of(launches.start_ns, launches.duration_ns),
         "thread": THREAD,
-        "attributes": text(launches.kernel, map(_attributes, launches.names, launches.sides)),
+        "attributes": text_column(launches.kernel, map(_attributes, launches.names, launches.sides)),
     }
     columns |= canonical_columns(launches.kernel, kernels, details.table, spans=spans)
     columns |= _shape_columns(launches, shapes, kernels, details) if shapes else {}
@@ -196,7 +196,7 @@ def _memory_events(record: MemoryRecord, common: Mapping[str, Any]) -> EventTabl
     is_new[:, :1] = True
     counter, sample = np.nonzero(is_new)
     columns = {
-        "name": text(counter, record.names),
+        "name": text_column(counter, record.names),
         "layer": Layer.RUNTIME.value,
         "kind": Kind.COUNTER.value,
         "start_ns": record.time_ns[sample],

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from unified_profiler.model.foreign import read_bytes, reading
-from unified_profiler.model.foreign_values import LARGEST, bounded, whole
+from unified_profiler.model.foreign_values import LARGEST, bounded, int_or_none
 from unified_profiler.model.nesting import Ints
 
 NS_PER_MS = 1_000_000
@@ -144,7 +144,7 @@ def read_pid(path: Path) -> int | None:
     """Return the process id from cpu_op_detail_info, the only file that contains it."""
     try:
         last = read_bytes(path).decode().splitlines()[-1]
-        return whole(int(last.rsplit(",", 1)[1]))
+        return int_or_none(int(last.rsplit(",", 1)[1]))
     except (LookupError, ValueError):
         return None
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from unified_profiler.model.columns import Index, encode, text
+from unified_profiler.model.columns import Index, encode, text_column
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.overlaps import overlapping
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind, event_table
@@ -59,7 +59,7 @@ class XPlaneColumns:
     def table(self, host: str | None) -> EventTable:
         """Build the event table."""
         columns: dict[str, Any] = {
-            **{name: text(self._values, map(value, self._distinct)) for name, value in _TEXT_COLUMNS.items()},
+            **{name: text_column(self._values, map(value, self._distinct)) for name, value in _TEXT_COLUMNS.items()},
             **{name: _numbers(name, self._values, map(attrgetter(name), self._distinct)) for name in _NUMBER_COLUMNS},
             "framework": "tensorflow",
             "start_ns": self._start,
@@ -67,7 +67,7 @@ class XPlaneColumns:
             "host": host,
             "pid": self._pid,
             "tid": self._tid,
-            "thread": text(self._lane, [lane.thread for lane in self._lanes]),
+            "thread": text_column(self._lane, [lane.thread for lane in self._lanes]),
             "device": self._device(),
             "stream": _numbers("stream", self._lane, [lane.stream for lane in self._lanes]),
             "stack": self._stack(),
@@ -83,7 +83,7 @@ class XPlaneColumns:
         of_lane = devices.codes(lane.device for lane in self._lanes)[self._lane]
         own = [-1 if values.device is None else devices[values.device] for values in self._distinct]
         of_event = np.array(own, np.int64)[self._values]
-        return text(np.where(of_event >= 0, of_event, of_lane), list(devices))
+        return text_column(np.where(of_event >= 0, of_event, of_lane), list(devices))
 
     def _assign_tids(self) -> Ints:
         """Return the lane of each event: that of its line, or its side lane if the event would not nest.
@@ -176,7 +176,7 @@ class XPlaneColumns:
             return None
         names = [values.name for values in self._distinct]
         stack, stacks = self._tree.paths(frames, self._values, names, separator=";")
-        return text(np.where(frames, -1, stack), stacks)
+        return text_column(np.where(frames, -1, stack), stacks)
 
 
 def _numbers(column: str, codes: Ints, values: Iterable[float | None]) -> pa.Array:

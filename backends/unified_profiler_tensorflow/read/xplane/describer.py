@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from unified_profiler.model.foreign_values import LARGEST_NUMBER, whole
+from unified_profiler.model.foreign_values import LARGEST_NUMBER, int_or_none
 from unified_profiler.model.nesting import FIRST_LANE
 from unified_profiler.model.schema import Kind, Layer
 from unified_profiler.spi.xplane.ends import END_MARK
@@ -92,7 +92,7 @@ class Describer:
 
     def _device_work(self, name: str, stats: Stats) -> EventValues:
         """Describe an event of a stream of an accelerator."""
-        correlation_id = whole(stats.pop("correlation_id", None))
+        correlation_id = int_or_none(stats.pop("correlation_id", None))
         label = NODE.fullmatch(str(stats.get("tf_op") or stats.get("name") or ""))
         node, op_type = label.groups() if label else _origin(self._compiled(stats))
         return EventValues(
@@ -137,7 +137,7 @@ class Describer:
             role, op_type = Role.EAGER_CALL, None if self._is_function(called) else called
         elif name.startswith(_SHARED_WORK):
             role = Role.SHARED_WORK
-        correlation_id = whole(stats.pop("correlation_id", None))
+        correlation_id = int_or_none(stats.pop("correlation_id", None))
         attributes = attributes_json(stats)
         return EventValues(name, role=role, op_type=op_type, correlation_id=correlation_id, attributes=attributes)
 
@@ -170,7 +170,7 @@ def _annotation(name: str, stats: Stats) -> EventValues:
 
 
 def _memory(name: str, stats: Stats) -> EventValues:
-    size, total = whole(stats.pop("allocation_bytes", None)), whole(stats.pop("bytes_allocated", None))
+    size, total = int_or_none(stats.pop("allocation_bytes", None)), int_or_none(stats.pop("bytes_allocated", None))
     allocator = _DEVICE_ALLOCATOR.match(str(stats.get("allocator_name")))
     return EventValues(
         name,
