@@ -21,6 +21,7 @@ from unified_profiler.spi import (
     BackendDescriptor,
     Capability,
     EnvironmentOptions,
+    EventConventions,
     HookRole,
     NativeCapture,
     Normalizer,
@@ -229,6 +230,7 @@ tiny: Backend = BackendDescriptor(
         api_surface=FakeSurface,
         allocated_bytes=lambda: {"cpu:0": 1024},
         step_statistics=step_statistics,
+        event_conventions=EventConventions(data_loading=r"next_batch", synchronizing_collectives=r"all_?reduce"),
         environment_options=EnvironmentOptions(
             variable="TINY_OPTIONS", aliases={"path": "output_dir"}, native=frozenset({"detail"})
         ),
