@@ -36,7 +36,7 @@ def test_every_public_name_is_explained_from_its_docstring(site: Path) -> None:
     homes = {"schedule": "schedule.schedule", "__version__": "python-api"}  # a module of that name; a text
     names = {f"unified_profiler.{homes.get(name, name)}" for name in up.__all__}
     assert names - set(re.findall(r'id="([\w.]+)"', page)) == {"unified_profiler.python-api"}
-    assert "The most rows to give; shares are still of the whole." in page  # of op_table
+    assert "The most rows to return; shares still refer to all rows." in page  # of op_table
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:

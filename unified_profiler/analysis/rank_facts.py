@@ -21,7 +21,7 @@ from unified_profiler.analysis import step_facts
 from unified_profiler.analysis.columns import Flags, coded, ints
 from unified_profiler.analysis.intervals import EMPTY, IntervalSet
 from unified_profiler.analysis.step_facts import KindTimeline, Steps
-from unified_profiler.model.nesting import Ints
+from unified_profiler.model.nesting import Ints, is_kind
 from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.spi import EventConventions
 
@@ -34,7 +34,7 @@ _SYNCHRONIZING_OPS = frozenset({"x:AllReduce", "x:AllGather", "x:ReduceScatter",
 _DATA_LOADING = (
     r"(?<![a-z])(data|dataset|data_?loader|data_?loading|load_?(data|batch)|(next|get|fetch)_?batch)(?![a-z])"
 )
-"""Matches words that users put into the names of data loading."""
+"""Matches words that users put into the names of regions that load data."""
 
 
 def rank_facts(events: EventTable, conventions: Mapping[str, EventConventions]) -> pa.Table:
@@ -80,8 +80,8 @@ def _part_order(timeline: KindTimeline, loading: IntervalSet) -> tuple[IntervalS
 def _data_loading(timeline: KindTimeline, conventions: Mapping[str, EventConventions]) -> dict[str, IntervalSet]:
     """Return the names of the regions and operators that load data, and when they ran."""
     rows = timeline.rows(Kind.REGION, Kind.OP)
-    events = timeline.events.select(["name", "framework"]).take(pa.array(rows))
-    loads = _matching(events, "name", _DATA_LOADING)
+    events = timeline.events.select(["name", "kind", "framework"]).take(pa.array(rows))
+    loads = is_kind(events, Kind.REGION) & _matching(events, "name", _DATA_LOADING)
     for framework, convention in conventions.items():
         loads |= _is_of(events, framework) & _matching(events, "name", convention.data_loading)
     rows, names = rows[loads], coded(events.filter(pa.array(loads)), "name")

@@ -84,6 +84,11 @@ def test_operators_that_load_data_are_recognized_by_the_conventions_of_their_fra
     assert _spent(trace)["data"] == 20
 
 
+def test_words_for_data_do_not_make_an_operator_load_it() -> None:
+    trace = TraceBuilder().step(0, 0, 100).op("aten::_log_softmax_backward_data", 10, 20, framework="torch").build()
+    assert _spent(trace)["data"] == 0
+
+
 def test_the_conventions_of_one_framework_do_not_apply_to_another() -> None:
     trace = TraceBuilder().step(0, 0, 100).op("IteratorGetNext", 10, 20, framework="torch").build()
     assert _spent(trace)["data"] == 0
