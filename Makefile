@@ -81,7 +81,7 @@ editable: $(ENVIRONMENT)
 	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	rm -f $(INSTALLED)
 
-# The browser that opens reports, and exported traces in the Perfetto UI. Its absence is said, never hidden.
+# The browser that opens reports, and exported traces in the Perfetto UI. If it is missing, a message is printed.
 browser:
 	@if command -v chromium >/dev/null; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -94,7 +94,7 @@ browser:
 	  echo "# WILL NOT RUN. Install it with your system's package manager to run them.      #"; \
 	  echo "################################################################################"; }
 
-# The Java that Spark runs on. Its absence is said, never hidden.
+# The Java that Spark runs on. If it is missing, a message is printed.
 java:
 	@if command -v java >/dev/null; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
