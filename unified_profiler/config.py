@@ -1,7 +1,7 @@
 """Settings of a Profiler: keywords override the environment, which overrides pyproject.toml and the defaults.
 
-One exception lets users switch off a Profiler without editing code: the variable UNIFIED_PROFILER_LEVEL overrides every
-other source, and so does `start: false` in the environment or in pyproject.toml, which means level 0.
+One exception lets users switch off a Profiler without editing code: `start: false` in the environment or in
+pyproject.toml means level 0, and the variable UNIFIED_PROFILER_LEVEL overrides `start` and every `level`.
 """
 
 from __future__ import annotations
