@@ -56,7 +56,7 @@ def show(framework: str) -> None:
 
     _title("What can be recorded here")
     _command("doctor", "--output-dir", run)
-    _title(f"A script as it stands: {script}")
+    _title(f"An unmodified script: {script}")
     _command("run", "--output-dir", run, "--active", "5", "--record-shapes", str(script), "--", "--steps", "16")
     _title("Where the time of each step went")
     _command("steps", run)

@@ -1,6 +1,6 @@
 """A small image classifier with convolutions and attention, trained with MindSpore on made-up pictures.
 
-No line of profiling in it. Profile it as it stands:  unified-profiler run examples/train_mindspore.py -- --steps 8
+No line of profiling in it. Profile it unmodified:  unified-profiler run examples/train_mindspore.py -- --steps 8
 """
 
 from __future__ import annotations

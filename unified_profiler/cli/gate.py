@@ -82,7 +82,7 @@ def gate(
 ) -> None:
     """Check whether a program became slower by more than is accepted.
 
-    Exit codes: 0 within bounds, 1 regression, 2 undecided (too noisy or too few steps), 3 wrong input.
+    Exit codes: 0 within bounds, 1 regression, 2 inconclusive (too noisy or too few steps), 3 wrong input.
 
     [bold]Examples[/bold]
 

@@ -163,9 +163,9 @@ def test_a_difference_within_the_noise_is_not_called_one(steps_of: StepsOf) -> N
 def test_notices_come_with_their_level(steps_of: StepsOf, language: str) -> None:
     found = up.diff(*(steps_of([("conv", took, CONV)], steps=2) for took in (100, 300)))
     assert [notice.code for notice in found.notices] == ["few_steps"]
-    said = render_statement("diff", found.notices[0], language=language)
+    sentence = render_statement("diff", found.notices[0], language=language)
     level = texts(language)["ui.level.warning"]
-    assert f'<strong class="level">{level}</strong><span>{said}</span>' in page(found, language=language)
+    assert f'<strong class="level">{level}</strong><span>{sentence}</span>' in page(found, language=language)
 
 
 def test_both_sides_have_a_card(frameworks: Diff) -> None:

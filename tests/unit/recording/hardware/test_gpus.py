@@ -72,12 +72,12 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Nvml:
     return module
 
 
-def told(gpus: Gpus) -> list[tuple[str, str | None, float]]:
+def readings(gpus: Gpus) -> list[tuple[str, str | None, float]]:
     return [(reading.counter.name, reading.device, reading.amount) for reading in gpus.read()]
 
 
 def test_each_gpu_tells_utilization_and_memory(nvml: Nvml) -> None:
-    assert told(Gpus()) == [
+    assert readings(Gpus()) == [
         ("GPU utilization %", "cuda:0", 0),
         ("GPU memory used bytes", "cuda:0", 1000),
         ("GPU utilization %", "cuda:1", 10),
@@ -89,14 +89,14 @@ def test_each_gpu_tells_utilization_and_memory(nvml: Nvml) -> None:
 
 def test_nvml_is_opened_once(nvml: Nvml) -> None:
     gpus = Gpus()
-    assert told(gpus) == told(gpus)
+    assert readings(gpus) == readings(gpus)
     assert nvml.opened == 1
 
 
 @pytest.mark.parametrize("visible", ["2,0", "GPU-cc,GPU-aa", " 2 , GPU-aa ", "2,0,-1,1", "2,0,7"])
 def test_gpus_are_numbered_as_cuda_numbers_them(nvml: Nvml, visible: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    found = [(device, amount) for name, device, amount in told(Gpus()) if name == "GPU memory used bytes"]
+    found = [(device, amount) for name, device, amount in readings(Gpus()) if name == "GPU memory used bytes"]
     assert found == [("cuda:0", 1002), ("cuda:1", 1000)]
 
 
@@ -110,19 +110,19 @@ def test_gpus_that_are_hidden_tell_nothing(visible: str, monkeypatch: pytest.Mon
 def test_a_machine_without_a_driver_has_no_gpus(nvml: Nvml, reason: type[NVMLError]) -> None:
     nvml.fails_with = reason
     gpus = Gpus()
-    assert told(gpus) == told(gpus) == []
+    assert readings(gpus) == readings(gpus) == []
     assert nvml.opened == 1
 
 
 def test_what_a_gpu_does_not_tell_is_left_out(nvml: Nvml) -> None:
     nvml.silent = {0, 2}
-    assert [device for name, device, _ in told(Gpus()) if name == "GPU utilization %"] == ["cuda:1"]
+    assert [device for name, device, _ in readings(Gpus()) if name == "GPU utilization %"] == ["cuda:1"]
 
 
 def test_any_other_failure_is_one(nvml: Nvml) -> None:
     nvml.fails_with = NVMLError
     with pytest.raises(NVMLError):
-        told(Gpus())
+        readings(Gpus())
 
 
 def test_without_the_package_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
