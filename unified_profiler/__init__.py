@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from unified_profiler.analysis import (
         align_clocks,
         api_table,
+        device_table,
         op_table,
         query,
         rank_table,
@@ -51,6 +52,7 @@ _HOMES = {
     "api_name": "model.api_names",
     "api_table": "analysis",
     "default_profiler": "process_wide",
+    "device_table": "analysis",
     "diff": "comparison",
     "gate": "gating",
     "log_api_calls": "tracing",
@@ -86,6 +88,7 @@ __all__ = [
     "api_name",
     "api_table",
     "default_profiler",
+    "device_table",
     "diff",
     "gate",
     "log_api_calls",

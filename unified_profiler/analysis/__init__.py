@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unified_profiler.analysis.api_table import api_table
+from unified_profiler.analysis.devices.table import DeviceTable, device_table
 from unified_profiler.analysis.op_map import with_op_map
 from unified_profiler.analysis.op_table import op_table
 from unified_profiler.analysis.rank_steps import align_clocks
@@ -11,10 +12,12 @@ from unified_profiler.analysis.step_breakdown import step_breakdown
 from unified_profiler.engine import Result, query
 
 __all__ = [
+    "DeviceTable",
     "RankTable",
     "Result",
     "align_clocks",
     "api_table",
+    "device_table",
     "op_table",
     "query",
     "rank_table",
