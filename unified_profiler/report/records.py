@@ -53,10 +53,12 @@ class StepsSummary(Record):
 
 
 class StepParts(Record):
-    """Wall time of all recorded steps and its parts, which add up to it."""
+    """Wall time of all recorded steps and its parts on the host, which add up to it."""
 
     step_count: int = 0
     wall_ns: int = 0
+    data_ns: int = 0
+    """Loading data or waiting for it."""
     op_ns: int = 0
     collective_ns: int = 0
     copy_ns: int = 0

@@ -17,7 +17,7 @@ MOST_SLOW = 3
 """Slow ranks that are described; the ranks page lists all."""
 
 _RANKS = ("rank", "host", "step_count", "recorded_step_count", "recorded_step_ns", "overhead_ratio", "failure_count")
-_PARTS = ("op_ns", "collective_ns", "copy_ns", "compile_ns", "uncovered_ns")
+_PARTS = ("data_ns", "op_ns", "collective_ns", "copy_ns", "compile_ns", "uncovered_ns")
 _CATEGORIES = ("category", "self_cpu_share", "self_cpu_ns", "call_count")
 _OPERATORS = ("name", "self_cpu_share", "self_cpu_ns", "cpu_ns", "call_count")
 _ON_DEVICE = ("self_device_share", "self_device_ns")
