@@ -83,7 +83,7 @@ def merged_in_order_of_start(rows: Iterable[DeviceSpan]) -> list[Interval]:
 
 
 def gaps_between_rows(rows: Iterable[DeviceSpan]) -> list[Gap]:
-    """Return gaps as HTA does: from the end of the previous row, even if an earlier one ends later; some are negative."""
+    """Return gaps from the end of the previous row, even if an earlier row ends later: such gaps are negative."""
     result = []
     ends: dict[tuple[int, int], int] = {}
     for row in sorted(rows, key=lambda row: row.start):

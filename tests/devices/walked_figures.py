@@ -50,9 +50,7 @@ class Gap:
 
 def breakdown(work: Sequence[DeviceSpan]) -> Breakdown:
     """Sum up the work of one device, or of one step on it."""
-    intervals = {
-        name: union(span for span in work if span.work_class == name) for name in (COMPUTE, COMMUNICATION, COPY)
-    }
+    intervals = {name: union(span for span in work if span.work_class == name) for name in WORK}
     busy = merged([interval for group in intervals.values() for interval in group])
     both = merged([*intervals[COMPUTE], *intervals[COMMUNICATION]])
     return Breakdown(
