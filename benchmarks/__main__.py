@@ -26,6 +26,7 @@ ALL = (
     "reporting",
     "comparing",
     "many_ranks",
+    "devices",
     "gating",
     "calling",
     "in_tensorflow",
