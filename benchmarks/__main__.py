@@ -27,6 +27,7 @@ ALL = (
     "comparing",
     "many_ranks",
     "devices",
+    "device_fleet",
     "gating",
     "calling",
     "in_tensorflow",

@@ -17,14 +17,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import device_fleet
 from benchmarks.figures import Figure
 from benchmarks.large_traces import NCCL_RANK, recorded_cpu_trace, repeated_gpu_trace
 from benchmarks.normalizing import peak_memory
 
 ROOT = Path(__file__).parents[1]
 PEER = Path(os.environ.get("HTA_PYTHON", ROOT / ".venv-hta" / "bin" / "python"))
-HTA = "HTA (peer)"
+HTA = "HolisticTraceAnalysis 0.5.0 (peer)"
 ROUNDS = 3
 COPIES, CPU_STEPS = 8, 141
 
@@ -41,13 +40,12 @@ ANALYSES: dict[str, tuple[str, ...]] = {
 
 
 def measure() -> list[Figure]:
-    """Measure both traces, and a job of many ranks."""
+    """Measure both traces."""
     with tempfile.TemporaryDirectory() as temporary:
         gpu = repeated_gpu_trace(Path(temporary) / "gpu.json", times=COPIES)
         figures = _gpu_figures(*_sides(gpu, list(ANALYSES)))
         cpu = recorded_cpu_trace(Path(temporary) / "cpu.json", steps=CPU_STEPS)
-        figures += _reading("CPU trace", *_sides(cpu, []))
-    return figures + device_fleet.measure()
+        return figures + _reading("CPU trace", *_sides(cpu, []))
 
 
 def measure_ours(path: str, analyses: Sequence[str]) -> dict[str, Any]:
