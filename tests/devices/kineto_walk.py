@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,7 @@ def class_of(entry: dict[str, Any]) -> str | None:
 
 def nanoseconds(microseconds: Decimal | int) -> int:
     """Convert exactly; what is finer than a nanosecond is rounded to the nearest."""
-    return int((Decimal(microseconds) * 1000).to_integral_value(ROUND_HALF_UP))
+    return int((Decimal(microseconds) * 1000).to_integral_value(ROUND_HALF_EVEN))
 
 
 def _category(entry: dict[str, Any]) -> str:
