@@ -26,6 +26,8 @@ ALL = (
     "reporting",
     "comparing",
     "many_ranks",
+    "devices",
+    "device_fleet",
     "gating",
     "calling",
     "in_tensorflow",
