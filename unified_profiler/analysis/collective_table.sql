@@ -32,4 +32,4 @@ select
         * coalesce(max(crossings) * (group_size - 1) / nullif(group_size, 0), 1.0) as bus_bandwidth
 from collectives
 group by rank, collective, process_group, group_size, size_class_bytes
-order by duration_ns desc, rank, collective, process_group, group_size, size_class_bytes
+order by duration_ns desc, rank nulls last, collective nulls last, process_group nulls last, group_size nulls last, size_class_bytes nulls last

@@ -20,10 +20,9 @@ def matches_convention(events: EventTable, conventions: Mapping[str, EventConven
         conventions: The conventions of each framework.
         field: The field of `EventConventions` with the pattern.
     """
-    flags, framework = np.zeros(len(events), np.bool_), coded(events, "framework")
+    flags, framework, names = np.zeros(len(events), np.bool_), coded(events, "framework"), coded(events, "name")
     for name, convention in conventions.items():
         if (pattern := getattr(convention, field)) is not None and name in framework.values:
-            search = re.compile(pattern, re.IGNORECASE).search
-            matching = coded(events, "name").where(lambda text, search=search: search(text) is not None)
-            flags |= framework.where(name.__eq__) & matching
+            matching = {text for text in names.values if re.search(pattern, text, re.IGNORECASE)}
+            flags |= framework.where(name.__eq__) & names.where(matching.__contains__)
     return flags

@@ -14,4 +14,4 @@ select
 from {view}
 where class = 'copy'
 group by rank, device, name, memory
-order by duration_ns desc, rank, device, name, memory
+order by duration_ns desc, rank nulls last, device nulls last, name nulls last, memory nulls last

@@ -9,4 +9,4 @@ sums as (
 )
 select *, idle_ns / nullif(span_ns, 0) as idle_share
 from sums
-order by {keys}
+order by {order}

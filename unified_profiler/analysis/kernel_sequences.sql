@@ -3,13 +3,13 @@ with
 sequences as (
     select
         {names} as sequence,
-        class = 'compute' and min(case when class = 'compute' then 1 else 0 end) over inside = 1 as is_compute,
+        (min(case when class = 'compute' then 1 else 0 end) over inside) = 1 as is_compute,
         {durations} as duration_ns,
-        lead(start_ns + duration_ns, {last}) over following - start_ns as span_ns,
+        (lead(start_ns + duration_ns, {last}) over ahead) - start_ns as span_ns,
         {launches} as launch_ns
     from {view}
     window
-        following as (partition by rank, cycle, device, stream order by start_ns, id),
+        ahead as (partition by rank, cycle, device, stream order by start_ns, id),
         inside as (
             partition by rank, cycle, device, stream order by start_ns, id rows between current row and {last} following
         )

@@ -11,4 +11,4 @@ select
 from {view}
 where launch_start_ns is not null
 group by {keys}
-order by launch_ns desc, {keys}
+order by launch_ns desc, {order}

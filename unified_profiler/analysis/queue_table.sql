@@ -15,4 +15,4 @@ select
     cast(sum(case when length >= {full} then duration_ns else 0 end) as bigint) as full_ns
 from {view}
 group by rank, device, stream
-order by rank, device, stream
+order by rank nulls last, device nulls last, stream nulls last

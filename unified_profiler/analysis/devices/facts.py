@@ -59,7 +59,7 @@ def device_facts(events: EventTable, conventions: Mapping[str, EventConventions]
     if not len(work):
         return FACTS.empty_table()
     gaps = find_gaps(work, dict(conventions), by_stream=by_stream)
-    lane = numbered([work.device.codes, work.stream] if by_stream else [work.device.codes])
+    lane = work.lane_numbers(by_stream=by_stream)
     tables = [_measured(work, gaps, lane, whole=True), _measured(work, gaps, numbered([lane, work.step]), whole=False)]
     table = pa.concat_tables(tables)
     if not by_stream:
@@ -105,4 +105,5 @@ def _spans(work: DeviceWork, gaps: Gaps, group: Ints, count: int) -> Ints:
     np.minimum.at(start, group, work.start)
     np.minimum.at(start, group[gaps.work], gaps.start)
     np.maximum.at(end, group, work.end)
-    return end - start
+    spans: Ints = end - start
+    return spans

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unified_profiler.analysis.columns import Flags, coded, ints, thread_numbers
+from unified_profiler.analysis.columns import Flags, coded, ints, numbered
 from unified_profiler.analysis.conventions import matches_convention
 from unified_profiler.analysis.devices.work import DeviceWork, groups_of
 from unified_profiler.analysis.intervals import IntervalSet
@@ -82,18 +82,18 @@ def _causes(work: DeviceWork, start: Ints, following: Ints, conventions: dict[st
 def _host_waited(work: DeviceWork, start: Ints, following: Ints, conventions: dict[str, EventConventions]) -> Flags:
     """Flag gaps at whose start the launching thread was in a call that waits for a device."""
     events, flags = work.events, np.zeros(len(start), np.bool_)
-    waits = matches_convention(events, conventions, "synchronizing_calls")
-    waits &= coded(events, "kind").where(Kind.RUNTIME.value.__eq__)
-    rows = np.flatnonzero(waits)
-    if not len(rows) or not len(start):
+    is_call = coded(events, "kind").where(Kind.RUNTIME.value.__eq__)
+    calls = np.flatnonzero(is_call & matches_convention(events, conventions, "synchronizing_calls"))
+    gaps = np.flatnonzero(work.launch[following] >= 0)
+    if not len(calls) or not len(gaps):
         return flags
-    thread, launch = thread_numbers(events), work.launch[following]
-    begin = ints(events, "start_ns")
-    finish = begin + ints(events, "duration_ns")
-    for group in groups_of(thread[rows]):
-        calls = rows[group]
-        gaps = np.flatnonzero((launch >= 0) & (thread[launch] == thread[calls[0]]))
-        flags[gaps] = IntervalSet.of(begin[calls], finish[calls] + 1).contains(start[gaps])
+    rows = np.concatenate([calls, work.launch[following[gaps]]])
+    thread = numbered([ints(events, name)[rows] for name in ("pid", "tid")])
+    begin = ints(events, "start_ns")[calls]
+    finish = begin + ints(events, "duration_ns")[calls]
+    for group in groups_of(thread[: len(calls)]):
+        own = gaps[thread[len(calls) :] == thread[group[0]]]
+        flags[own] = IntervalSet.of(begin[group], finish[group] + 1).contains(start[own])
     return flags
 
 

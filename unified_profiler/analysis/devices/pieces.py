@@ -7,6 +7,7 @@ are selected.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -71,13 +72,13 @@ def work_pieces(events: EventTable, conventions: Mapping[str, EventConventions])
     rows, launched = work.row, work.launch >= 0
     operator = _operators(work)
     own = events.take(pa.array(rows))
-    collectives = _collectives(own, work.work_class == CLASSES.index("communication"), conventions)
-    bytes_ = np.where(collectives["bytes"] >= 0, collectives["bytes"], ints(own, "bytes"))
+    collectives = _Collectives.of(own, work.work_class == CLASSES.index("communication"), conventions)
+    moved = np.where(collectives.bytes >= 0, collectives.bytes, ints(own, "bytes"))
     columns = {
         **{name: own.column(name) for name in ("rank", "cycle", "step", "id", "device", "stream", "name", "start_ns")},
         "class": pa.DictionaryArray.from_arrays(pa.array(work.work_class, pa.int32()), pa.array(CLASSES)),
         "duration_ns": own.column("duration_ns"),
-        "bytes": pa.array(bytes_, mask=bytes_ < 0),
+        "bytes": pa.array(moved, mask=moved < 0),
         "memory": _memory(own, conventions),
         "launch_name": _text_of(events, "name", work.launch),
         "launch_start_ns": pa.array(work.launch_start, mask=~launched),
@@ -85,9 +86,9 @@ def work_pieces(events: EventTable, conventions: Mapping[str, EventConventions])
         "delay_ns": pa.array(np.maximum(work.start - work.launch_end, 0), mask=~launched),
         "operator": _text_of(events, "name", operator),
         "shapes": _text_of(events, "input_shapes", operator),
-        "collective": collectives["name"],
-        "process_group": collectives["group"],
-        "group_size": pa.array(collectives["size"], mask=collectives["size"] < 0),
+        "collective": pa.array(collectives.name, pa.string()).dictionary_encode(),
+        "process_group": pa.array(collectives.group, pa.string()).dictionary_encode(),
+        "group_size": pa.array(collectives.size, mask=collectives.size < 0),
     }
     return pa.table({name: columns[name] for name in PIECES.names}).cast(PIECES)
 
@@ -113,37 +114,44 @@ def _memory(own: EventTable, conventions: Mapping[str, EventConventions]) -> pa.
     return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32(), mask=codes < 0), pa.array(["pinned", "pageable"]))
 
 
-def _collectives(own: EventTable, selected: Flags, conventions: Mapping[str, EventConventions]) -> dict[str, Any]:
-    """Return name, group, group size and bytes of collectives, as columns of all rows; unknown for other work."""
-    names, groups = [None] * len(own), [None] * len(own)
-    sizes, totals = np.full(len(own), -1, np.int64), np.full(len(own), -1, np.int64)
-    rows = np.flatnonzero(selected)
-    described = own.select(["framework", "attributes"]).take(pa.array(rows)).to_pylist()
-    for row, event in zip(rows.tolist(), described, strict=True):
-        convention = conventions.get(event["framework"] or "", EventConventions())
-        attributes = msgspec.json.decode(event["attributes"] or b"{}")
-        names[row] = _text(attributes.get(convention.collective_name_key))
-        groups[row] = _text(attributes.get(convention.collective_group_key))
-        sizes[row] = _whole(attributes.get(convention.collective_group_size_key))
-        totals[row] = _bytes(attributes, convention)
-    return {
-        "name": pa.array(names, pa.string()).dictionary_encode(),
-        "group": pa.array(groups, pa.string()).dictionary_encode(),
-        "size": sizes,
-        "bytes": totals,
-    }
+@dataclass(frozen=True)
+class _Collectives:
+    """Properties of collectives as columns of all rows: null or -1 if unknown, and for other work."""
+
+    name: list[str | None]
+    group: list[str | None]
+    size: Ints
+    bytes: Ints
+
+    @classmethod
+    def of(cls, own: EventTable, selected: Flags, conventions: Mapping[str, EventConventions]) -> _Collectives:
+        """Read the attributes of the selected rows."""
+        count = len(own)
+        columns = cls([None] * count, [None] * count, np.full(count, -1), np.full(count, -1))
+        rows = np.flatnonzero(selected)
+        described = own.select(["framework", "attributes"]).take(pa.array(rows)).to_pylist()
+        for row, event in zip(rows.tolist(), described, strict=True):
+            convention = conventions.get(event["framework"] or "", EventConventions())
+            attributes = msgspec.json.decode(event["attributes"] or b"{}")
+            columns.name[row] = _text(attributes, convention.collective_name_key)
+            columns.group[row] = _text(attributes, convention.collective_group_key)
+            columns.size[row] = _whole(attributes, convention.collective_group_size_key)
+            columns.bytes[row] = _bytes(attributes, convention)
+        return columns
 
 
-def _text(value: object) -> Any:
+def _text(attributes: Mapping[str, Any], key: str | None) -> str | None:
+    value = None if key is None else attributes.get(key)
     return None if value is None else str(value)
 
 
-def _whole(value: object) -> int:
+def _whole(attributes: Mapping[str, Any], key: str | None) -> int:
+    value = None if key is None else attributes.get(key)
     return value if isinstance(value, int) and 0 <= value < 1 << 40 else -1
 
 
 def _bytes(attributes: Mapping[str, Any], convention: EventConventions) -> int:
     """Return the larger of what a rank puts into a collective and what it gets, -1 if unknown."""
-    elements = max((_whole(attributes.get(key)) for key in convention.collective_elements_keys), default=-1)
-    size = _ELEMENT_BYTES.get(str(attributes.get(convention.collective_type_key)).lower().removeprefix("torch."))
-    return -1 if elements < 0 or size is None else elements * size
+    elements = max((_whole(attributes, key) for key in convention.collective_elements_keys), default=-1)
+    kind = (_text(attributes, convention.collective_type_key) or "").lower().removeprefix("torch.")
+    return elements * _ELEMENT_BYTES[kind] if elements >= 0 and kind in _ELEMENT_BYTES else -1

@@ -85,8 +85,16 @@ def launch_table(
         "delay_max_ns": "Delay max",
         "short_count": "Shorter than launch",
     }
+    order = ", ".join(f"{key} nulls last" for key in keys)
     return _selected(
-        source, "device_work", "launch_table", headings, row_limit=row_limit, engine=engine, keys=", ".join(keys)
+        source,
+        "device_work",
+        "launch_table",
+        headings,
+        row_limit=row_limit,
+        engine=engine,
+        keys=", ".join(keys),
+        order=order,
     )
 
 
@@ -219,9 +227,9 @@ def kernel_sequences(
     """
     count = chosen("length", str(length), {str(number): number for number in range(2, 9)})
     headings = {"sequence": "Sequence", "call_count": "Count", "duration_ns": "Time", "gap_ns": "Between"}
-    names = [f"lead(name, {index}) over following" for index in range(1, count)]
-    launches = [f"coalesce(lead(launch_ns, {index}) over following, 0)" for index in range(1, count)]
-    durations = [f"lead(duration_ns, {index}) over following" for index in range(1, count)]
+    names = [f"(lead(name, {index}) over ahead)" for index in range(1, count)]
+    launches = [f"coalesce((lead(launch_ns, {index}) over ahead), 0)" for index in range(1, count)]
+    durations = [f"(lead(duration_ns, {index}) over ahead)" for index in range(1, count)]
     return _selected(
         source,
         "device_work",

@@ -63,8 +63,11 @@ class DeviceWork:
 
     def lanes(self, *, by_stream: bool) -> list[Ints]:
         """Return the pieces of each device, or of each stream of each device, as indices in order of start."""
-        keys = [self.device.codes, *([self.stream] if by_stream else [])]
-        return groups_of(numbered(keys)) if len(self) else []
+        return groups_of(self.lane_numbers(by_stream=by_stream)) if len(self) else []
+
+    def lane_numbers(self, *, by_stream: bool) -> Ints:
+        """Return the number of the device, or of the stream, of each piece."""
+        return numbered([self.device.codes, self.stream] if by_stream else [self.device.codes])
 
     def _of_launch(self, values: Ints) -> Ints:
         unknown = np.iinfo(np.int64).max
