@@ -1,8 +1,8 @@
 """A job of many ranks, each with a device and a million events, and how long its device table takes.
 
 Every rank has the same events at other times, made by calculation, so that all figures of the table are known. Host and
-device run in parallel: an operator launches a kernel, which runs a little later; an all-reduce overlaps with the last
-kernels of a step, and a copy precedes the first.
+device run in parallel: an operator launches a kernel of random length, which runs a little later; an all-reduce
+overlaps with the last kernels of a step, and a copy precedes the first.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from unified_profiler.model.trace import Trace
 
 RANKS = 64
 _EPOCH_NS = 1_700_000_000_000_000_000
-_PERIOD, _KERNEL, _LAG = 5_000, 4_000, 20_000
-"""Time between operators, length of their kernels, and how far the device is behind the host."""
+_PERIOD, _LAG = 5_000, 20_000
+"""Time between operators, and how far the device is behind the host."""
+_SHORTEST, _LONGEST, _JITTER = 1_000, 4_500, 400
+"""Limits of the length of a kernel, and of the delay of an operator."""
 _HIDDEN_KERNELS, _EXPOSED = 200, 500_000
 """Number of kernels that run during the all-reduce, and how much longer it takes than these."""
 _COPY_LEAD, _COPY = 10_000, 8_000
@@ -65,12 +67,11 @@ class DeviceFleet:
             writer.write_manifest(self._manifest(trace))
         return output_dir / name
 
-    @property
-    def expected(self) -> dict[str, int]:
-        """The figures of every step of every rank, by the columns of the device table."""
-        kernels = self.operators * _KERNEL
+    def expected(self, step: int) -> dict[str, int]:
+        """Return the figures of a step, which are those of every rank, by the columns of the device table."""
+        lengths = self._kernel_lengths()[step]
+        kernels, hidden = int(lengths.sum()), int(lengths[-_HIDDEN_KERNELS:].sum())
         all_reduce = _HIDDEN_KERNELS * _PERIOD + _EXPOSED
-        hidden = _HIDDEN_KERNELS * _KERNEL
         return {
             "work_count": self.operators + 2,
             "busy_ns": kernels + all_reduce - hidden + _COPY,
@@ -82,6 +83,9 @@ class DeviceFleet:
             "exposed_copy_ns": _COPY,
         }
 
+    def _kernel_lengths(self) -> Ints:
+        return np.random.default_rng(0).integers(_SHORTEST, _LONGEST, (self.steps, self.operators))
+
     @property
     def _step_ns(self) -> int:
         return self.operators * _PERIOD + 1_000_000
@@ -89,7 +93,11 @@ class DeviceFleet:
     def _events(self) -> EventTable:
         """Return the events of rank 0."""
         kinds = _EventKinds.of(self.operators)
-        base = _EPOCH_NS + np.arange(self.steps)[:, None] * self._step_ns
+        start = _EPOCH_NS + np.arange(self.steps)[:, None] * self._step_ns + kinds.start
+        length = np.tile(np.where(kinds.kind == 0, self._step_ns, kinds.length), (self.steps, 1))
+        length[:, -self.operators :] = self._kernel_lengths()
+        delay = np.random.default_rng(1).integers(0, _JITTER, (self.steps, self.operators))
+        start[:, -3 * self.operators : -self.operators] += np.tile(delay, 2)  # operators and their launches
         first = np.arange(self.steps)[:, None] * (self.operators + 2)
         rows = self.steps * len(kinds.start)
         correlation = np.where(kinds.launch >= 0, kinds.launch + first, -1).ravel()
@@ -102,7 +110,7 @@ class DeviceFleet:
         def text(codes: Ints, *values: str) -> pa.Array:
             return dictionary_array(each(codes), pa.array(values))
 
-        on_device, length = kinds.stream >= 0, np.where(kinds.kind == 0, self._step_ns, kinds.length)
+        on_device = kinds.stream >= 0
         return event_table(
             {
                 "id": np.arange(rows),
@@ -111,9 +119,9 @@ class DeviceFleet:
                 "kind": text(kinds.kind, *_KINDS),
                 "layer": text(np.select([kinds.kind == 0, kinds.kind == 1], [0, 1], 2), *_LAYERS),
                 "framework": "torch",
-                "start_ns": (base + kinds.start).ravel(),
-                "duration_ns": each(length),
-                "self_ns": each(length - kinds.time_of_children(length)),
+                "start_ns": start.ravel(),
+                "duration_ns": length.ravel(),
+                "self_ns": (length - kinds.time_of_children(length[0])).ravel(),
                 "depth": each(np.where(on_device | (kinds.kind == 0), 0, np.where(kinds.kind == 1, 1, 2))),
                 "step": np.repeat(np.arange(self.steps), len(kinds.start)),
                 "cycle": 0,
@@ -180,13 +188,13 @@ class _EventKinds:
             (0, 0, 0, 0, -1, -1, -1, -1),
             (6, 1, 0, 900, -1, -1, -1, 0), (7, 2, 100, 700, -1, operators, -1, 1),
             (8, 5, _LAG - _COPY_LEAD, _COPY, 9, operators, 1 << 20, -1),
-            (4, 1, reduced + 4_050, 900, -1, -1, -1, 0), (2, 2, reduced + 4_100, 700, -1, operators + 1, -1, 4),
+            (4, 1, reduced + 4_500, 900, -1, -1, -1, 0), (2, 2, reduced + 4_550, 700, -1, operators + 1, -1, 4),
             (5, 4, reduced + _LAG, _HIDDEN_KERNELS * _PERIOD + _EXPOSED, 20, operators + 1, -1, -1),
         ]  # fmt: skip
         at, none = 1_000 + index * _PERIOD, np.full(operators, -1)
         operator = _rows(1, 1, at, 3_000, -1, none, none + 1)
         launch = _rows(2, 2, at + 500, 2_000, -1, index, len(extra) + index)
-        kernel = _rows(3, 3, index * _PERIOD + _LAG, _KERNEL, 7, index, none)
+        kernel = _rows(3, 3, index * _PERIOD + _LAG, 0, 7, index, none)
         return cls(*np.concatenate([np.array(extra).T, operator, launch, kernel], axis=1))
 
     def time_of_children(self, length: Ints) -> Ints:
@@ -219,5 +227,6 @@ def measure() -> list[Figure]:
 
 def wrong_rows(fleet: DeviceFleet, rows: list[dict[str, Any]]) -> int:
     """Count the rows that differ from the true figures, and those that are missing."""
-    right = sum(all(row[name] == value for name, value in fleet.expected.items()) for row in rows)
+    expected = [fleet.expected(step) for step in range(fleet.steps)]
+    right = sum(all(row[name] == value for name, value in expected[row["step"]].items()) for row in rows)
     return max(len(rows), fleet.ranks * fleet.steps) - right
