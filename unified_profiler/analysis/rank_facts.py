@@ -21,8 +21,8 @@ from unified_profiler.analysis import step_facts
 from unified_profiler.analysis.columns import Flags, coded, ints
 from unified_profiler.analysis.intervals import EMPTY, IntervalSet
 from unified_profiler.analysis.step_facts import KindTimeline, Steps
-from unified_profiler.model.nesting import Ints, is_kind
-from unified_profiler.model.schema import EventTable, Kind
+from unified_profiler.model.nesting import Ints, has_text, is_kind
+from unified_profiler.model.schema import EventTable, Kind, Layer
 from unified_profiler.spi import EventConventions
 
 COLUMNS = (*step_facts.COLUMNS, "self_ns", "tid", "device", "framework", "op", "attributes")
@@ -80,10 +80,12 @@ def _part_order(timeline: KindTimeline, loading: IntervalSet) -> tuple[IntervalS
 def _data_loading(timeline: KindTimeline, conventions: Mapping[str, EventConventions]) -> dict[str, IntervalSet]:
     """Return the names of the regions and operators that load data, and when they ran."""
     rows = timeline.rows(Kind.REGION, Kind.OP)
-    events = timeline.events.select(["name", "kind", "framework"]).take(pa.array(rows))
+    events = timeline.events.select(["name", "kind", "layer", "framework"]).take(pa.array(rows))
+    on_host = ~has_text(events, "layer", Layer.RUNTIME.value)  # an annotation also has a span on the device
     loads = is_kind(events, Kind.REGION) & _matching(events, "name", _DATA_LOADING)
     for framework, convention in conventions.items():
         loads |= _is_of(events, framework) & _matching(events, "name", convention.data_loading)
+    loads &= on_host
     rows, names = rows[loads], coded(events.filter(pa.array(loads)), "name")
     return {names.values[code]: timeline.during(rows[names.codes == code]) for code in np.unique(names.codes)}
 
