@@ -60,7 +60,7 @@ def test_it_is_recognized(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_event_is_there_with_its_name_and_duration(name: str) -> None:
-    expected = [(e["name"], round(e.get("dur", 0) * 1000)) for e in kept(name)]
+    expected = [(e["name"], int(e.get("dur", 0) * 1000)) for e in kept(name, parse_float=Decimal)]
     table = normalized(name)
     events = zip(table.column("name").to_pylist(), table.column("duration_ns").to_pylist(), strict=True)
     assert list(events) == expected
