@@ -12,7 +12,7 @@ from unified_profiler.analysis.columns import coded
 from unified_profiler.analysis.conventions import matches_convention
 from unified_profiler.analysis.intervals import IntervalSet
 from unified_profiler.analysis.step_facts import KindTimeline
-from unified_profiler.model.schema import Kind
+from unified_profiler.model.schema import Kind, Layer
 from unified_profiler.spi import EventConventions
 
 _DATA_LOADING = re.compile(
@@ -25,9 +25,10 @@ _DATA_LOADING = re.compile(
 def data_loading(timeline: KindTimeline, conventions: Mapping[str, EventConventions]) -> dict[str, IntervalSet]:
     """Return the names of the regions and operators that load data, and when they ran."""
     rows = timeline.rows(Kind.REGION, Kind.OP)
-    events = timeline.events.select(["name", "kind", "framework"]).take(pa.array(rows))
+    events = timeline.events.select(["name", "kind", "layer", "framework"]).take(pa.array(rows))
     loads = coded(events, "kind").where(Kind.REGION.value.__eq__)
     loads &= coded(events, "name").where(lambda name: _DATA_LOADING.search(name) is not None)
     loads |= matches_convention(events, conventions, "data_loading")
+    loads &= ~coded(events, "layer").where(Layer.RUNTIME.value.__eq__)  # an annotation also has a span on the device
     rows, names = rows[loads], coded(events.filter(pa.array(loads)), "name")
     return {names.values[code]: timeline.during(rows[names.codes == code]) for code in np.unique(names.codes)}
