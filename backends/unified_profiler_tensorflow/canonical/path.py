@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -26,6 +26,8 @@ _FOLDED = "ArithmeticOptimizer/FoldTransposeIntoMatMul_"
 _GRADIENT_SUFFIX = re.compile(r"_grad(_\d+)*$")
 _NUMBERS = re.compile(r"(_\d+)+$")
 _BIDIRECTIONAL = re.compile(r"^(forward|backward)_")
+_SCOPES = 1 << 14
+"""How many scopes are remembered: the nodes of a graph share few scopes, and each is looked up many times."""
 _COMPOSITION = "unary_ops_composition"
 
 
@@ -149,7 +151,7 @@ class NodePath:
     def _class_name(self, part: str) -> str:
         """Return the class that a scope is named after, in the spelling of scopes; by default the scope's stem."""
         owner = self._owner(part)
-        return owner.class_name if owner and owner.class_name else _BIDIRECTIONAL.sub("", _stem(part))
+        return owner.class_name if owner and owner.class_name else _class_stem(part)
 
     def _optimizer_of(self, part: str) -> ScopeObject | None:
         if owner := self._owner(part):
@@ -158,7 +160,7 @@ class NodePath:
         return ScopeObject(update=update) if update else None
 
     def _owner(self, part: str) -> ScopeObject | None:
-        return self.live.get(_GRADIENT_SUFFIX.sub("", part))
+        return self.live.get(_forward_scope(part))
 
     def _may_be_layer(self, part: str) -> bool:
         stem = _stem(part)
@@ -173,5 +175,16 @@ def name_in_graph(node: str) -> str:
     return _GRAPH_PREFIX.sub("", node).replace(_FOLDED, "")
 
 
+@lru_cache(_SCOPES)
+def _forward_scope(part: str) -> str:
+    return _GRADIENT_SUFFIX.sub("", part)
+
+
+@lru_cache(_SCOPES)
 def _stem(part: str) -> str:
-    return _NUMBERS.sub("", _GRADIENT_SUFFIX.sub("", part))
+    return _NUMBERS.sub("", _forward_scope(part))
+
+
+@lru_cache(_SCOPES)
+def _class_stem(part: str) -> str:
+    return _BIDIRECTIONAL.sub("", _stem(part))

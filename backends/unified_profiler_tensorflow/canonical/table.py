@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 from unified_profiler.spi.canonical import OPTIMIZER, CanonicalTables, OperatorNames, load_canonical
 
@@ -35,8 +35,8 @@ class Table:
 
     def kernel(self, name: str) -> str | None:
         """Return the operator of a node type or an HLO instruction; variants of a type have the same operator."""
-        hlo = _HLO_NUMBER.sub("", name)
-        return self._node_type(name) or self._hlo.find_exact(hlo) or self._kernels.find_wildcard(name)
+        operator = self._node_type(name) or self._hlo.find_exact(_HLO_NUMBER.sub("", name))
+        return operator or self._kernels.find_wildcard(name)
 
     def layer(self, scope: str, *, inside: str | None) -> str | None:
         """Return the operator of a layer or a loss; some scopes are layers only inside certain others."""
@@ -60,7 +60,12 @@ class Table:
         return self.optimizer(name) or self.optimizer(_V1_SUFFIX.sub("", name)) or OPTIMIZER
 
     def _node_type(self, name: str) -> str | None:
-        return self._kernels.find_exact(name, _KERNEL_VARIANT.sub("", name))
+        return self._kernels.find_exact(name, _plain_type(name))
+
+
+@lru_cache(1 << 14)
+def _plain_type(name: str) -> str:
+    return _KERNEL_VARIANT.sub("", name)
 
 
 @cache
