@@ -30,11 +30,12 @@ def group_codes(owner: Ints, code: Ints, count: int, groups: Index) -> Ints:
     return numbers
 
 
-def pair_codes(*columns: Ints) -> tuple[Ints, Ints]:
-    """Number the distinct rows of several columns; return the number of each row and the first row of each number."""
-    codes = np.zeros(len(columns[0]), np.int64)
+def distinct_rows(*columns: Ints) -> tuple[Ints, list[tuple[int, ...]]]:
+    """Number the distinct rows of several columns; return the number of each row, and the rows."""
+    codes, first = np.zeros(len(columns[0]), np.int64), np.zeros(0, np.int64)
     for column in columns:
         value, distinct = encode(column)
-        codes, _ = encode(codes * (len(distinct) + 1) + value)
-    _, first = np.unique(codes, return_index=True)
-    return codes, first
+        codes, _ = encode(codes * len(distinct) + value)
+    if len(codes):
+        first = np.unique(codes, return_index=True)[1]
+    return codes, list(zip(*(column[first].tolist() for column in columns), strict=True))

@@ -303,6 +303,8 @@ def _scan_all(data: bytes, message: Ints, start: Ints, end: Ints) -> tuple[Ints,
 
 def _varint(data: bytes, start: int) -> tuple[int, int]:
     """Decode a number; return it and the position after it."""
+    if (second := data[start + 1]) < 0x80:  # most numbers of several bytes have two
+        return data[start] & 0x7F | second << 7, start + 2
     value = shift = 0
     for position in range(start, start + _LONGEST):
         byte = data[position]

@@ -11,6 +11,7 @@ _KERNEL_VARIANT = re.compile(r"^_*(Mkl)?(Native)?(?=\w)|V\d+$")
 _HLO_NUMBER = re.compile(r"^wrapped_|(\.(\d+|clone|remat\d*))+$")
 _V1_SUFFIX = re.compile(r"(?<=\w)Optimizer$")
 _SUBLAYER = "sublayer."
+_REMEMBERED = 1 << 14
 
 
 class Table:
@@ -32,9 +33,15 @@ class Table:
         self.with_activation = tables.lists["layers_with_activation"]
         self.standalone = tables.lists["standalone"]
         self.gradients_in_update = tables.lists["gradients_in_update"]
+        # graphs have few distinct types and scopes, each of which is looked up for many nodes
+        self.kernel = lru_cache(_REMEMBERED)(self._kernel)
+        """Returns the operator of a node type or an HLO instruction; variants of a type have the same operator."""
+        self.function = lru_cache(_REMEMBERED)(self._function)
+        """Returns the operator of a scope that is named after a function or, by default, after a node type."""
+        self.is_function = lru_cache(_REMEMBERED)(self._is_function)
+        """Returns whether a scope is named after a function or a node type."""
 
-    def kernel(self, name: str) -> str | None:
-        """Return the operator of a node type or an HLO instruction; variants of a type have the same operator."""
+    def _kernel(self, name: str) -> str | None:
         operator = self._node_type(name) or self._hlo.find_exact(_HLO_NUMBER.sub("", name))
         return operator or self._kernels.find_wildcard(name)
 
@@ -43,12 +50,10 @@ class Table:
         sublayers = self._sublayers.get(inside or "")
         return (sublayers and sublayers.find_exact(scope)) or self._layers.get(scope)
 
-    def function(self, name: str) -> str | None:
-        """Return the operator of a scope that is named after a function or, by default, after a node type."""
+    def _function(self, name: str) -> str | None:
         return self._functions.find_exact(name) or self._node_type(name)
 
-    def is_function(self, name: str) -> bool:
-        """Return whether a scope is named after a function or a node type."""
+    def _is_function(self, name: str) -> bool:
         return (self.function(name) or self._kernels.find_wildcard(name)) is not None
 
     def optimizer(self, scope: str) -> str | None:
@@ -60,12 +65,7 @@ class Table:
         return self.optimizer(name) or self.optimizer(_V1_SUFFIX.sub("", name)) or OPTIMIZER
 
     def _node_type(self, name: str) -> str | None:
-        return self._kernels.find_exact(name, _plain_type(name))
-
-
-@lru_cache(1 << 14)
-def _plain_type(name: str) -> str:
-    return _KERNEL_VARIANT.sub("", name)
+        return self._kernels.find_exact(name, _KERNEL_VARIANT.sub("", name))
 
 
 @cache
