@@ -7,6 +7,7 @@ Only calls, which wait for the events that they run, enclose others.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import neg
 from zlib import crc32
 
 from unified_profiler.model.nesting import FIRST_LANE
@@ -27,7 +28,7 @@ def assign_lanes(start: Sequence[int], end: Sequence[int], is_call: Sequence[boo
     """
     lanes: list[list[int]] = []
     assigned = [0] * len(start)
-    for event in sorted(range(len(start)), key=lambda i: (start[i], -end[i], i)):
+    for _, _, event in sorted(zip(start, map(neg, end), range(len(start)), strict=True)):
         assigned[event] = _first_fit(lanes, start, end, is_call, event)
         lanes[assigned[event]].append(event)
     return assigned

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from unified_profiler.spi.canonical import BACKWARD, FORWARD, UPDATE
 from unified_profiler_tensorflow.canonical.live_names import NO_LIVE_NAMES, LiveNames
-from unified_profiler_tensorflow.canonical.path import GRADIENT, NodePath
+from unified_profiler_tensorflow.canonical.path import NodePath
 from unified_profiler_tensorflow.canonical.table import table
 from unified_profiler_tensorflow.read.live_objects import INPUT, METRIC, OPTIMIZER, TAPE, UNSURE
 
@@ -41,12 +41,15 @@ def lookup(node: str | None, op_type: str, live: LiveNames = NO_LIVE_NAMES) -> C
         op_type: The type of the node, or the name of an HLO instruction.
         live: Names of live layers, losses and optimizers. They take precedence over default names.
     """
-    op = table().kernel(op_type)
     if node is None:
-        return _by_type(op, op_type)
-    path = NodePath(node, live)
-    op = op or path.last_of_composition
-    if GRADIENT.search(node):
+        return _by_type(table().kernel(op_type), op_type)
+    return lookup_path(NodePath(node, live), op_type)
+
+
+def lookup_path(path: NodePath, op_type: str) -> Canonical:
+    """Return operator, origin and direction of a node by its path; see `lookup`."""
+    op = table().kernel(op_type) or path.last_of_composition
+    if path.is_gradient:
         return Canonical(op, path.origin(op), BACKWARD)
     if op_type in table().gradients_in_update and path.optimizer:
         return Canonical(op, op, BACKWARD)
@@ -58,8 +61,12 @@ def layer_scope(node: str, live: LiveNames = NO_LIVE_NAMES) -> str | None:
 
     If no scope is a known layer, the scopes that enclose the operator are taken as the layer.
     """
-    path = NodePath(node, live)
-    return path.layer_scope() if GRADIENT.search(node) or not path.optimizer else None
+    return layer_of(NodePath(node, live))
+
+
+def layer_of(path: NodePath) -> str | None:
+    """Return the scope of the layer or loss of a path; see `layer_scope`."""
+    return path.layer_scope() if path.is_gradient or not path.optimizer else None
 
 
 def _by_type(op: str | None, op_type: str) -> Canonical:

@@ -50,6 +50,8 @@ class LiveNames:
 
     def get(self, scope: str) -> ScopeObject | None:
         """Return the object of a scope, by the exact name or without the number appended to it."""
+        if not self.names:
+            return None
         return self.names.get(scope) or self.names.get(_NUMBER_SUFFIX.sub("", scope))
 
 

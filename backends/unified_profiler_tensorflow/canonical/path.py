@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
 from unified_profiler_tensorflow.canonical.live_names import LiveNames, ScopeObject
 from unified_profiler_tensorflow.canonical.table import table
 
-GRADIENT = re.compile(r"(^|/)(gradient_tape|gradients)(_\d+)*/|_grad(_\d+)*/")
+_GRADIENT = re.compile(r"(^|/)(gradient_tape|gradients)(_\d+)*/|_grad(_\d+)*/")
 _BRANCH = r"(?:body|cond|then|else|true|false)/_\d+/"
 _CALL = r"(?:Stateful)?PartitionedCall(?:_\d+)*/"
 _ENCLOSING = re.compile(rf"^(?:Func/|{_CALL}|(?:while|cond)(?:_\d+)*/(?:{_BRANCH}|(?!\w+/_\d+$)))+")
@@ -26,6 +25,8 @@ _FOLDED = "ArithmeticOptimizer/FoldTransposeIntoMatMul_"
 _GRADIENT_SUFFIX = re.compile(r"_grad(_\d+)*$")
 _NUMBERS = re.compile(r"(_\d+)+$")
 _BIDIRECTIONAL = re.compile(r"^(forward|backward)_")
+_SCOPES = 1 << 14
+"""How many scopes are remembered: the nodes of a graph share few scopes, and each is looked up many times."""
 _COMPOSITION = "unary_ops_composition"
 
 
@@ -35,22 +36,17 @@ class _LayerScope(NamedTuple):
     certain: bool = True
 
 
-@dataclass(frozen=True)
 class NodePath:
     """The name of a node, and the live objects that its scopes may be named after."""
 
-    node: str
-    live: LiveNames
-
-    @cached_property
-    def text(self) -> str:
+    def __init__(self, node: str, live: LiveNames) -> None:
+        self.node, self.live = node, live
+        self.text = _INSIDE_CALL.sub("", _ENCLOSING.sub("", node))
         """The path without the function calls that it was inlined from."""
-        return _INSIDE_CALL.sub("", _ENCLOSING.sub("", self.node))
-
-    @cached_property
-    def parts(self) -> list[str]:
+        self.parts = self.text.split("/")
         """The scopes, followed by the node's own name."""
-        return self.text.split("/")
+        self.is_gradient = _GRADIENT.search(node) is not None
+        """Whether a scope is that of a gradient."""
 
     @cached_property
     def optimizer(self) -> ScopeObject | None:
@@ -64,6 +60,8 @@ class NodePath:
     @property
     def creator(self) -> str | None:
         """The kind of live object that created a node without a scope, or the condition that contains the node."""
+        if not self.live.roots:
+            return None
         return self.live.roots.get(_CALL_PREFIX.sub("", self.node).partition("/")[0])
 
     @property
@@ -97,7 +95,7 @@ class NodePath:
     @property
     def _forward_op(self) -> str | None:
         """The operator whose gradient contains the node, if only the live graph identifies it."""
-        forward = self.live.gradients.get(name_in_graph(self.node))
+        forward = self.live.gradients.get(name_in_graph(self.node)) if self.live.gradients else None
         return table().kernel(forward) if forward else None
 
     def _activation(self, parents: Sequence[str], op: str | None) -> str | None:
@@ -149,7 +147,7 @@ class NodePath:
     def _class_name(self, part: str) -> str:
         """Return the class that a scope is named after, in the spelling of scopes; by default the scope's stem."""
         owner = self._owner(part)
-        return owner.class_name if owner and owner.class_name else _BIDIRECTIONAL.sub("", _stem(part))
+        return owner.class_name if owner and owner.class_name else _class_stem(part)
 
     def _optimizer_of(self, part: str) -> ScopeObject | None:
         if owner := self._owner(part):
@@ -158,7 +156,7 @@ class NodePath:
         return ScopeObject(update=update) if update else None
 
     def _owner(self, part: str) -> ScopeObject | None:
-        return self.live.get(_GRADIENT_SUFFIX.sub("", part))
+        return self.live.get(_forward_scope(part))
 
     def _may_be_layer(self, part: str) -> bool:
         stem = _stem(part)
@@ -173,5 +171,16 @@ def name_in_graph(node: str) -> str:
     return _GRAPH_PREFIX.sub("", node).replace(_FOLDED, "")
 
 
+@lru_cache(_SCOPES)
+def _forward_scope(part: str) -> str:
+    return _GRADIENT_SUFFIX.sub("", part)
+
+
+@lru_cache(_SCOPES)
 def _stem(part: str) -> str:
-    return _NUMBERS.sub("", _GRADIENT_SUFFIX.sub("", part))
+    return _NUMBERS.sub("", _forward_scope(part))
+
+
+@lru_cache(_SCOPES)
+def _class_stem(part: str) -> str:
+    return _BIDIRECTIONAL.sub("", _stem(part))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 from unified_profiler.spi.canonical import OPTIMIZER, CanonicalTables, OperatorNames, load_canonical
 
@@ -11,6 +11,7 @@ _KERNEL_VARIANT = re.compile(r"^_*(Mkl)?(Native)?(?=\w)|V\d+$")
 _HLO_NUMBER = re.compile(r"^wrapped_|(\.(\d+|clone|remat\d*))+$")
 _V1_SUFFIX = re.compile(r"(?<=\w)Optimizer$")
 _SUBLAYER = "sublayer."
+_REMEMBERED = 1 << 14
 
 
 class Table:
@@ -32,23 +33,27 @@ class Table:
         self.with_activation = tables.lists["layers_with_activation"]
         self.standalone = tables.lists["standalone"]
         self.gradients_in_update = tables.lists["gradients_in_update"]
+        # graphs have few distinct types and scopes, each of which is looked up for many nodes
+        self.kernel = lru_cache(_REMEMBERED)(self._kernel)
+        """Returns the operator of a node type or an HLO instruction; variants of a type have the same operator."""
+        self.function = lru_cache(_REMEMBERED)(self._function)
+        """Returns the operator of a scope that is named after a function or, by default, after a node type."""
+        self.is_function = lru_cache(_REMEMBERED)(self._is_function)
+        """Returns whether a scope is named after a function or a node type."""
 
-    def kernel(self, name: str) -> str | None:
-        """Return the operator of a node type or an HLO instruction; variants of a type have the same operator."""
-        hlo = _HLO_NUMBER.sub("", name)
-        return self._node_type(name) or self._hlo.find_exact(hlo) or self._kernels.find_wildcard(name)
+    def _kernel(self, name: str) -> str | None:
+        operator = self._node_type(name) or self._hlo.find_exact(_HLO_NUMBER.sub("", name))
+        return operator or self._kernels.find_wildcard(name)
 
     def layer(self, scope: str, *, inside: str | None) -> str | None:
         """Return the operator of a layer or a loss; some scopes are layers only inside certain others."""
         sublayers = self._sublayers.get(inside or "")
         return (sublayers and sublayers.find_exact(scope)) or self._layers.get(scope)
 
-    def function(self, name: str) -> str | None:
-        """Return the operator of a scope that is named after a function or, by default, after a node type."""
+    def _function(self, name: str) -> str | None:
         return self._functions.find_exact(name) or self._node_type(name)
 
-    def is_function(self, name: str) -> bool:
-        """Return whether a scope is named after a function or a node type."""
+    def _is_function(self, name: str) -> bool:
         return (self.function(name) or self._kernels.find_wildcard(name)) is not None
 
     def optimizer(self, scope: str) -> str | None:

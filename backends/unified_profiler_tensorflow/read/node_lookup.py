@@ -9,7 +9,7 @@ from types import MappingProxyType
 from unified_profiler.model.foreign_values import int_or_none
 from unified_profiler_tensorflow.canonical import assignment, flops
 from unified_profiler_tensorflow.canonical.live_names import NO_LIVE_NAMES, LiveNames
-from unified_profiler_tensorflow.canonical.path import name_in_graph
+from unified_profiler_tensorflow.canonical.path import NodePath, name_in_graph
 from unified_profiler_tensorflow.read.live_objects import Details, LiveObjects
 
 
@@ -20,6 +20,7 @@ class NodeLookup:
     live: LiveNames = NO_LIVE_NAMES
     details: Mapping[str, Sequence[Details]] = field(default_factory=lambda: MappingProxyType({}))
     counts_flops: bool = True
+    _columns: dict[tuple[str, str], dict[str, str | None]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, objects: LiveObjects) -> NodeLookup:
@@ -33,6 +34,16 @@ class NodeLookup:
     def module(self, node: str | None) -> str | None:
         """Return the scope of the layer or the loss."""
         return None if node is None else assignment.layer_scope(node, self.live)
+
+    def columns(self, node: str, op_type: str) -> Mapping[str, str | None]:
+        """Return the columns `op`, `origin`, `direction` and `module`, none if the type is empty, which is unknown."""
+        if not op_type:
+            return {}
+        if (node, op_type) not in self._columns:
+            path = NodePath(node, self.live)
+            canonical = assignment.lookup_path(path, op_type)
+            self._columns[node, op_type] = vars(canonical) | {"module": assignment.layer_of(path)}
+        return self._columns[node, op_type]
 
     def flops(
         self, node: str | None, op_type: str, shapes: str | None, types: str | None, outputs: str | None = None

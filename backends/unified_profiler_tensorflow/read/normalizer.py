@@ -23,10 +23,10 @@ from unified_profiler.spi.xplane.files import SUFFIX, newest_run, profiles_in
 from unified_profiler.spi.xplane.planes import looks_like_xplane
 from unified_profiler_tensorflow.read.live_objects import read_note
 from unified_profiler_tensorflow.read.node_lookup import NodeLookup
-from unified_profiler_tensorflow.read.run_metadata import events as run_metadata
-from unified_profiler_tensorflow.read.run_metadata import messages, timeline
+from unified_profiler_tensorflow.read.run_metadata import step_stats, timeline
+from unified_profiler_tensorflow.read.run_metadata.events import read_run
 from unified_profiler_tensorflow.read.run_metadata.files import INDEX_NAME, run_metadata_files
-from unified_profiler_tensorflow.read.xplane.sessions import SessionRun, input_shapes, with_flops, with_shapes
+from unified_profiler_tensorflow.read.xplane.sessions import SessionRun, input_shapes, with_shapes
 from unified_profiler_tensorflow.read.xplane.table import read_xplane
 
 
@@ -38,7 +38,7 @@ class TensorFlowNormalizer:
         with suppress(OSError):  # a directory without read permission
             if path.is_dir():
                 return bool(run_metadata_files(path)) or next(profiles_in(path), None) is not None
-            return path.is_file() and (_is_xplane(path) or messages.recognizes(path) or timeline.recognizes(path))
+            return path.is_file() and (_is_xplane(path) or step_stats.recognizes(path) or timeline.recognizes(path))
         return False
 
     def normalize(self, capture: NativeCapture) -> EventTable:
@@ -57,7 +57,7 @@ class TensorFlowNormalizer:
         entries = [_entry(file, capture) for file in sources.sessions]
         lookup = NodeLookup.of(read_note((*sources.profiles, *sources.sessions)))
         pairs = zip(sources.sessions, entries, strict=True)
-        sessions = [run_metadata.read(file, entry, lookup) for file, entry in pairs]
+        sessions = [read_run(file, entry, lookup) for file, entry in pairs]
         timelines = [timeline.read(file) for file in sources.timelines]
         runs = [run for run in map(SessionRun.of, sessions, entries) if run]
         profiles = [
@@ -67,7 +67,7 @@ class TensorFlowNormalizer:
         native = {
             "framework_version": capture.framework_version,
             "xplane": [metadata for _, metadata in profiles],
-            "run_metadata": [native_metadata(table) for table in sessions],
+            "run_metadata": [native_metadata(session.table) for session in sessions],
             "timeline": [native_metadata(table) for table in timelines],
             "files": sources.taken,
             "other_runs": sources.other_runs,
@@ -75,8 +75,9 @@ class TensorFlowNormalizer:
         }
         if sessions:
             shapes = {node: shape for table, _ in profiles for node, shape in input_shapes(table).items()}
-            sessions = [with_flops(with_shapes(table, shapes), lookup) for table in sessions]
-        events = _concatenate([*(table for table, _ in profiles), *sessions, *timelines])
+            sessions = [with_shapes(session, shapes, lookup) for session in sessions]
+        tables = [*(table for table, _ in profiles), *(session.table for session in sessions), *timelines]
+        events = _concatenate(tables)
         metadata = msgspec.json.encode({name: value for name, value in native.items() if value})
         return events.replace_schema_metadata({b"native": metadata})
 
@@ -113,7 +114,7 @@ class _Sources:
             self._add_directory(path)
         elif _is_xplane(path):
             self.profiles.append(path)
-        elif messages.recognizes(path) or (path.suffix == ".pb" and (path.parent / INDEX_NAME).exists()):
+        elif step_stats.recognizes(path) or (path.suffix == ".pb" and (path.parent / INDEX_NAME).exists()):
             self.sessions.append(path)
         elif path.suffix == ".json":
             self.timelines.append(path)

@@ -31,8 +31,9 @@ from unified_profiler.model.assembly import assemble
 from unified_profiler.model.nesting import FIRST_LANE
 from unified_profiler.model.schema import EVENT_SCHEMA
 from unified_profiler_tensorflow.read.run_metadata.events import read
-from unified_profiler_tensorflow.read.run_metadata.messages import messages, recognizes
+from unified_profiler_tensorflow.read.run_metadata.messages import messages
 from unified_profiler_tensorflow.read.run_metadata.names import dtype_name
+from unified_profiler_tensorflow.read.run_metadata.step_stats import recognizes
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "run_metadata"
 Row = dict[str, Any]
@@ -450,10 +451,10 @@ def test_reading_needs_no_tensorflow() -> None:
     code = (
         "import sys; sys.modules['tensorflow'] = None\n"
         "from pathlib import Path\n"
-        "from unified_profiler_tensorflow.read.run_metadata import events, messages, timeline\n"
+        "from unified_profiler_tensorflow.read.run_metadata import events, step_stats, timeline\n"
         f"golden = Path({str(GOLDEN)!r})\n"
         "run, document = golden / 'train.pb', golden / 'multiply_timeline.json'\n"
-        "assert messages.recognizes(run) and timeline.recognizes(document)\n"
+        "assert step_stats.recognizes(run) and timeline.recognizes(document)\n"
         "print(len(events.read(run)), len(timeline.read(document)))"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -208,6 +208,18 @@ def test_reading_needs_no_tensorflow() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_reading_needs_no_protobuf_runtime_which_mindspore_switches_to_its_slow_implementation() -> None:
+    code = (
+        "import sys; sys.modules['google.protobuf'] = None\n"
+        "import unified_profiler as up\n"
+        "for path in sys.argv[1:]:\n"
+        "    assert up.read(path).traces[0].info.event_count\n"
+    )
+    files = [str(file) for file in (EAGER, GOLDEN / "xla.xplane.pb", GOLDEN.parent / "run_metadata" / "train.pb")]
+    done = subprocess.run([sys.executable, "-c", code, *files], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 # --- values that no column can hold ---------------------------------------------------------------------------------
 
 

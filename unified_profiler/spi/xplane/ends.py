@@ -9,14 +9,13 @@ first of them began.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from unified_profiler.model.columns import Index, look_up
 from unified_profiler.model.nesting import Ints, find_nesting
 from unified_profiler.model.tree import Flags
-from unified_profiler.spi.xplane.planes import Plane
+from unified_profiler.spi.xplane.planes import LineEvents, Plane
 
 END_MARK = "end: "
 """Prefix of the names of end marks."""
@@ -29,23 +28,24 @@ class Flows:
 
     def __init__(self, plane: Plane, numbers: Index) -> None:
         self._plane, self._numbers = plane, numbers
-        self._marks = {number for number, name in plane.event_names.items() if name.startswith(END_MARK)}
-        self._instruction = plane.prefixes(_INSTRUCTION)
+        marks = [number for number, name in plane.event_names.items() if name.startswith(END_MARK)]
+        self._marks: Ints = np.array(marks, np.int64)
+        self._instruction = plane.stat_ids(_INSTRUCTION)
 
-    def of(self, events: Sequence[Any]) -> Ints:
+    def of(self, events: LineEvents) -> Ints:
         """Return the flow of each instruction and mark, -1 for other events; -1 for all if the plane has no marks."""
-        if not self._marks:
-            return np.full(len(events), -1, np.int64)
-        return np.fromiter(map(self._flow, events), np.int64, len(events))
+        flow = np.full(len(events.metadata_id), -1, np.int64)
+        if not len(self._marks):
+            return flow
+        is_mark = np.isin(events.metadata_id, self._marks)
+        is_instruction = np.zeros_like(is_mark)
+        is_instruction[events.stats.message[np.isin(events.stat_ids, self._instruction)]] = True
+        for row in np.flatnonzero(is_mark | is_instruction).tolist():
+            flow[row] = self._flow(events.stats_of(row), _CONSUMED if is_mark[row] else _PRODUCED)
+        return flow
 
-    def _flow(self, event: Any) -> int:
-        if event.metadata_id in self._marks:
-            names = _CONSUMED
-        elif any(stat.startswith(self._instruction) for stat in event.stats):
-            names = _PRODUCED
-        else:
-            return -1
-        stats = self._plane.decode(event.stats)
+    def _flow(self, encoded: Sequence[bytes], names: tuple[str, str]) -> int:
+        stats = self._plane.decode(encoded)
         kind, number = (stats.get(name) for name in names)
         return -1 if number is None else self._numbers[self._plane.name, kind, number]
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.columns import Index, encode
+from unified_profiler.model.columns import Index, encode, look_up
 from unified_profiler.model.foreign import reading
 from unified_profiler.model.foreign_values import bounded
 from unified_profiler.model.nesting import Ints
+from unified_profiler.model.tree import Flags
+from unified_profiler.spi.groups import group_codes
 from unified_profiler.spi.xplane.ends import Flows
 from unified_profiler.spi.xplane.lanes import LaneAssigner, XPlaneLane
-from unified_profiler.spi.xplane.planes import Plane, Space, Stats, event_columns
+from unified_profiler.spi.xplane.planes import LineEvents, Plane, Space, Stats, event_columns
 
 IgnoredStats = Callable[[str], frozenset[str]]
 """Returns the names of the stats to leave out of events of a given name: ids that differ in almost every event."""
@@ -83,42 +85,50 @@ class _PlaneReader:
     def __init__(self, plane: Plane, path: Path, flows: Index, ignored_stats: IgnoredStats) -> None:
         self._plane, self._path = plane, path
         self._flows = Flows(plane, flows)
-        self._ids = list(plane.event_names)
-        self._ignored = {number: ignored_stats(name) for number, name in plane.event_names.items()}
-        prefixes = {names: plane.prefixes(names) for names in set(self._ignored.values())}
-        self._ignored_prefixes = {number: prefixes[names] for number, names in self._ignored.items()}
-        self._keys = Index()
+        self._ids = np.array(list(plane.event_names), np.int64)
+        ignored = Index()
+        self._ignored_of = ignored.codes(map(ignored_stats, plane.event_names.values()))
+        self._ignored = list(ignored)
+        self._ignored_ids = [plane.stat_ids(names) for names in ignored]
+        self._stats, self._keys = Index(), Index()
 
     def read(self, lanes: LaneAssigner) -> Iterator[_LineEvents]:
-        positions = {number: position for position, number in enumerate(self._ids)}
         lines = list(self._plane.lines)
         for line, lane in zip(lines, lanes.assign(self._plane, lines), strict=True):
             metadata_id, start_ns, end_ns = event_columns(line)
-            try:
-                name = np.fromiter(map(positions.__getitem__, metadata_id.tolist()), np.int64, len(metadata_id))
-            except KeyError as error:
-                msg = f"{self._path} is damaged: an event of {line.name!r} refers to name {error}, which is missing."
-                raise TraceFormatError(msg) from error
-            key = self._keys.codes(self._encoded_stats(line.events))
-            keys = list(self._keys)
-            description, distinct = encode(name * (len(keys) + 1) + key)
-            pairs = [divmod(pair, len(keys) + 1) for pair in distinct.tolist()]
-            descriptions = [self._description(self._ids[name], keys[key], lane) for name, key in pairs]
+            name = look_up(metadata_id, self._ids)
+            if len(missing := metadata_id[name < 0]):
+                msg = (
+                    f"{self._path} is damaged: an event of {line.name!r} refers to name {missing[0]}, which is missing."
+                )
+                raise TraceFormatError(msg)
+            key = self._stat_keys(line.events, self._ignored_of[name])
+            description, distinct = encode(name * len(self._keys) + key)
+            descriptions = self._descriptions(*np.divmod(distinct, len(self._keys)), lane)
             yield _LineEvents(lane, descriptions, description, start_ns, end_ns, self._flows.of(line.events))
 
-    def _encoded_stats(self, events: Sequence[Any]) -> list[tuple[bytes, ...]]:
-        """Return the encoded stats of each event without the ignored ones."""
-        ignored = self._ignored_prefixes
-        return [
-            tuple([stat for stat in stats if not stat.startswith(ignored[event.metadata_id])])
-            if (stats := event.stats)
-            else ()
-            for event in events
-        ]
+    def _stat_keys(self, events: LineEvents, ignored: Ints) -> Ints:
+        """Number the distinct combinations of encoded stats without the ignored ones; return that of each event."""
+        stats = events.stats.at(~self._is_ignored(events, ignored))
+        stat = self._stats.codes(events.buffer.texts(stats))
+        return group_codes(stats.message, stat, len(events.metadata_id), self._keys)
 
-    def _description(self, metadata_id: int, key: tuple[bytes, ...], lane: XPlaneLane) -> EventDescription:
+    def _is_ignored(self, events: LineEvents, ignored: Ints) -> Flags:
+        group = ignored[events.stats.message]
+        flags = np.zeros(len(group), np.bool_)
+        for number, ids in enumerate(self._ignored_ids):
+            flags |= (group == number) & np.isin(events.stat_ids, ids)
+        return flags
+
+    def _descriptions(self, names: Ints, keys: Ints, lane: XPlaneLane) -> list[EventDescription]:
+        known, stats = list(self._keys), list(self._stats)
+        keys_of = [[stats[number] for number in known[key]] for key in keys.tolist()]
+        pairs = zip(names.tolist(), keys_of, strict=True)
+        return [self._description(name, key, lane) for name, key in pairs]
+
+    def _description(self, name: int, key: list[bytes], lane: XPlaneLane) -> EventDescription:
+        metadata_id, ignored = int(self._ids[name]), self._ignored[self._ignored_of[name]]
         stats = {**self._plane.event_stats.get(metadata_id, {}), **self._plane.decode(key)}
-        ignored = self._ignored[metadata_id]
         stats = {name: value for name, value in stats.items() if name not in ignored}
         return EventDescription(self._plane.event_names[metadata_id], stats, lane)
 

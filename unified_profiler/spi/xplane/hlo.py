@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from unified_profiler.spi.protobuf import message_classes
+from unified_profiler.spi.wire import Buffer
 from unified_profiler.spi.xplane.planes import Plane, decode_text
 
-_MESSAGES = message_classes(
-    "unified_profiler.xplane.hlo",
-    {
-        "HloProto": {"hlo_module": (1, "HloModuleProto")},
-        "HloModuleProto": {"computations": (3, "repeated HloComputationProto")},
-        "HloComputationProto": {"instructions": (2, "repeated HloInstructionProto")},
-        "HloInstructionProto": {"name": (1, "bytes"), "opcode": (2, "bytes"), "metadata": (7, "OpMetadata")},
-        "OpMetadata": {"op_type": (1, "bytes"), "op_name": (2, "bytes")},
-    },
-)
+# Field numbers of HloProto, HloModuleProto, HloComputationProto, HloInstructionProto and OpMetadata.
+_MODULE, _COMPUTATIONS, _INSTRUCTIONS = 1, 3, 2
+_NAME, _OPCODE, _METADATA = 1, 2, 7
+_OP_TYPE, _OP_NAME = 1, 2
 _PLANE = "/host:metadata"
 _PROGRAM = "Hlo Proto"
 _CALLS = frozenset({"call", "while", "conditional"})
@@ -64,9 +58,10 @@ class Programs:
 
 
 def _decode_program(encoded: bytes) -> dict[str, Instruction]:
-    instructions = {}
-    for computation in _MESSAGES["HloProto"].FromString(encoded).hlo_module.computations:
-        for each in computation.instructions:
-            fields = each.opcode, each.metadata.op_type, each.metadata.op_name
-            instructions[decode_text(each.name)] = Instruction(*map(decode_text, fields))
-    return instructions
+    message = Buffer(encoded).messages()
+    for number in (_MODULE, _COMPUTATIONS, _INSTRUCTIONS):
+        _, message = message.children(number)
+    metadata = message.child(_METADATA)
+    texts = message.texts(_OPCODE), metadata.texts(_OP_TYPE), metadata.texts(_OP_NAME)
+    instructions = (Instruction(*map(decode_text, fields)) for fields in zip(*texts, strict=True))
+    return dict(zip(map(decode_text, message.texts(_NAME)), instructions, strict=True))

@@ -9,27 +9,23 @@ from typing import Any
 
 import msgspec
 
-from unified_profiler.spi.protobuf import message_classes
+from unified_profiler.spi.wire import VARINT, fields_of
 from unified_profiler.spi.xplane.planes import Space
 
 FLOW_STATS = frozenset({"_p", "_pt", "_c", "_ct", "flow"})
 """Ids of producers and consumers, by which viewers draw arrows between threads."""
 
-_OPTIONS = message_classes(
-    "unified_profiler.xplane.options",
-    {
-        "ProfileOptions": {
-            "include_dataset_ops": (1, "bool"),
-            "host_tracer_level": (2, "uint32"),
-            "device_tracer_level": (3, "uint32"),
-            "python_tracer_level": (4, "uint32"),
-            "version": (5, "uint32"),
-            "enable_hlo_proto": (7, "bool"),
-            "start_timestamp_ns": (8, "uint64"),
-            "duration_ms": (9, "uint64"),
-        }
-    },
-)["ProfileOptions"]
+_OPTIONS = {
+    1: ("include_dataset_ops", bool),
+    2: ("host_tracer_level", int),
+    3: ("device_tracer_level", int),
+    4: ("python_tracer_level", int),
+    5: ("version", int),
+    7: ("enable_hlo_proto", bool),
+    8: ("start_timestamp_ns", int),
+    9: ("duration_ms", int),
+}
+"""Name and type of the fields of ProfileOptions that are kept, by number."""
 
 
 def attributes_json(stats: Mapping[str, Any]) -> str | None:
@@ -40,7 +36,7 @@ def attributes_json(stats: Mapping[str, Any]) -> str | None:
 def recording_metadata(space: Space) -> dict[str, Any]:
     """Return the stats of the planes and of the recording, its options, hosts, errors and warnings."""
     task = dict(space.task)
-    options = _OPTIONS.FromString(task.pop("profile_options", b""))
+    options = _profile_options(task.pop("profile_options", b""))
     return {
         "file": space.path.name,
         "hostnames": space.hosts,
@@ -48,8 +44,13 @@ def recording_metadata(space: Space) -> dict[str, Any]:
         "warnings": space.warnings,
         "planes": {plane.name: {} if plane.stats is space.task else _storable(plane.stats) for plane in space.planes},
         "task": _storable(task),
-        "profile_options": {field.name: getattr(options, field.name) for field in options.DESCRIPTOR.fields},
+        "profile_options": options,
     }
+
+
+def _profile_options(encoded: bytes) -> dict[str, int]:
+    values = {field.number: field.value for field in fields_of(encoded) if field.wire_type == VARINT}
+    return {name: kind(values.get(number, 0)) for number, (name, kind) in _OPTIONS.items()}
 
 
 def _storable(stats: Mapping[str, Any]) -> dict[str, Any]:

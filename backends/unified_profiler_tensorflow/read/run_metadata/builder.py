@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -42,7 +42,6 @@ class EventTableBuilder:
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     lookup: NodeLookup = field(default_factory=NodeLookup)
-    _by_node: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
 
     def add(self, event_type: EventType, *, attributes: Mapping[str, Any], **columns: Any) -> None:
         """Append an event. Attributes that are None, empty or zero are left out."""
@@ -53,21 +52,20 @@ class EventTableBuilder:
 
     def add_node(self, event_type: EventType, node: str, op_type: str, **columns: Any) -> None:
         """Append an event that is a node of a graph, or was launched by one; an empty type is an unknown one."""
-        if event_type is OPERATOR and op_type.startswith(_COLLECTIVE_PREFIXES):
-            event_type = COLLECTIVE
-        self.add(event_type, **(self._canonical_columns(node, op_type) if op_type else {}), **columns)
-
-    def _canonical_columns(self, node: str, op_type: str) -> dict[str, Any]:
-        if (node, op_type) not in self._by_node:
-            columns = asdict(self.lookup.canonical(node, op_type)) | {"module": self.lookup.module(node)}
-            self._by_node[node, op_type] = columns
-        return self._by_node[node, op_type]
+        if event_type is OPERATOR:
+            event_type = operator_type(op_type)
+        self.add(event_type, **{**self.lookup.columns(node, op_type), **columns})
 
     def table(self, *, step: int | None = None, pid: int | None = None) -> EventTable:
         """Build the event table."""
         names = {name for row in self.rows for name in row}
         columns: dict[str, Any] = {name: [row.get(name) for row in self.rows] for name in names}
         return event_table(columns | {"framework": "tensorflow", "step": step, "pid": pid}, rows=len(self.rows))
+
+
+def operator_type(op_type: str) -> EventType:
+    """Return the type of the event of a node on the device that it was placed on."""
+    return COLLECTIVE if op_type.startswith(_COLLECTIVE_PREFIXES) else OPERATOR
 
 
 def device_event_type(part: str, work: str) -> EventType:

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
+from unified_profiler.model.columns import Index, text_column
+from unified_profiler.model.nesting import Ints
+from unified_profiler.model.schema import EventTable, event_table
+from unified_profiler.spi.groups import distinct_rows
 from unified_profiler.spi.lanes import assign_lanes, lane_number
+from unified_profiler_tensorflow.read.node_lookup import NodeLookup
 from unified_profiler_tensorflow.read.run_metadata.builder import (
     COPY,
     MEMORY,
-    OPERATOR,
-    EventTableBuilder,
     EventType,
     device_event_type,
     json_text,
+    operator_type,
 )
-from unified_profiler_tensorflow.read.run_metadata.names import Device, Label, dtype_name, read_kernel_label, read_label
+from unified_profiler_tensorflow.read.run_metadata.names import Device, Label, read_kernel_label, read_label
+from unified_profiler_tensorflow.read.run_metadata.node_stats import Allocations, Coded, NodeStats, members
+
+Node = tuple[str, str]
+"""Path and type."""
 
 _KERNEL_DETAILS = re.compile(r"^(?P<name>.+?) (?P<launch>(?:regs|grid|shm):.*)$")
 _COPY_TYPE = re.compile(r"<(?P<type>\w+)>")
@@ -32,106 +43,152 @@ _CALLS = frozenset(
 )
 """Types of nodes that run other nodes and end after them."""
 
-LaneColumns = Mapping[str, Any]
-"""The columns `tid` and `thread` of an event."""
+
+class NodeEvents(NamedTuple):
+    """Events, and the operator of each as an index into `nodes`, -1 for other events."""
+
+    table: EventTable
+    node: Ints
+    nodes: list[Node]
+
+
+class _Work(NamedTuple):
+    """What all nodes with the same label have in common."""
+
+    event_type: EventType
+    name: str
+    label: Label
+    attributes: str
+
+
+class _Lanes(NamedTuple):
+    """The lane of each event."""
+
+    tid: Ints
+    thread: Coded[str]
 
 
 @dataclass(frozen=True)
 class DeviceNodes:
-    """Adds the nodes of a device to the events of a run.
+    """Builds the events of the nodes of a device.
 
     RunMetadata contains thread 0 for all nodes, although they overlap, so they are assigned to lanes.
     """
 
-    builder: EventTableBuilder
     device: Device
     device_name: str
     """TensorFlow's name of the device."""
     graph: str | None
     """The name of the graph that ran."""
+    lookup: NodeLookup
 
-    def add(self, nodes: Sequence[Any]) -> None:
-        """Add all nodes."""
-        on_host = self.device.part is None
-        labels = [(read_label if on_host else read_kernel_label)(n.node_name, n.timeline_label) for n in nodes]
-        start = [_start_ns(node) for node in nodes]
-        end = [begin + _duration_ns(node) for begin, node in zip(start, nodes, strict=True)]
-        lanes = assign_lanes(start, end, [on_host and label.op_type in _CALLS for label in labels])
-        for node, label, number in zip(nodes, labels, lanes, strict=True):
-            lane = {"tid": lane_number(self.device_name, number), "thread": f"{self.device_name} lane {number}"}
-            if on_host:
-                self._add_operator(node, label, lane)
-                self._add_allocations(node, label, lane)
-            else:
-                self._add_device_work(node, label, lane)
+    def events(self, stats: NodeStats) -> NodeEvents:
+        """Return an event for each node, followed by one for each of its allocations."""
+        labels = self._labels(stats)
+        lanes = self._lanes(stats, labels)
+        work = Coded(labels.codes, [self._work(*pair) for pair in zip(stats.labels.values, labels.values, strict=True)])
+        nodes = self._node_table(stats, work, lanes)
+        if self.device.part is not None:
+            return NodeEvents(nodes, np.full(len(nodes), -1, np.int64), [])
+        operators = Index()
+        of_label = operators.codes((each.label.node, each.name) for each in work.values)
+        allocations = stats.allocations()
+        memory = self._allocation_table(stats, allocations, labels, lanes)
+        order = np.argsort(np.concatenate([np.arange(len(nodes)), allocations.node]), kind="stable")
+        node = np.concatenate([of_label[work.codes], np.full(len(memory), -1, np.int64)])
+        return NodeEvents(joined([nodes, memory]).take(order), node[order], list(operators))
 
-    def _add_operator(self, node: Any, label: Label, lane: LaneColumns) -> None:
-        outputs = [output.tensor_description for output in node.output]
-        shapes, types = _shapes_and_types(tuple((_shape(output.shape), output.dtype) for output in outputs))
-        attributes = {
-            "node": label.node,
-            "graph": self.graph,
-            "inputs": label.inputs,
-            "label": label.details,
-            **_times(node),
-            "memory": {used.allocator_name: _sizes(used) for used in node.memory},
-            **_sizes(node.memory_stats),
-            **_output_memory(node.output),
-            "referenced_bytes": [tensor.requested_bytes for tensor in node.referenced_tensor],
-        }
-        self.builder.add_node(
-            OPERATOR,
-            label.node,
-            label.op_type,
-            name=label.op_type,
-            start_ns=_start_ns(node),
-            duration_ns=_duration_ns(node),
-            device=self.device.name,
-            output_shapes=shapes,
-            output_types=types,
-            bytes=sum(used.total_bytes for used in node.memory) if node.memory else None,
-            attributes=attributes,
-            **lane,
-        )
+    def _labels(self, stats: NodeStats) -> Coded[Label]:
+        read = read_label if self.device.part is None else read_kernel_label
+        return Coded(stats.labels.codes, [read(name, label) for name, label in stats.labels.values])
 
-    def _add_allocations(self, node: Any, label: Label, lane: LaneColumns) -> None:
-        """Add the allocations and frees of a node while it ran, inside it, and later frees, in another lane.
+    def _lanes(self, stats: NodeStats, labels: Coded[Label]) -> _Lanes:
+        is_call = [self.device.part is None and label.op_type in _CALLS for label in labels.values]
+        start = stats.start_ns.tolist()
+        end = [begin + duration for begin, duration in zip(start, stats.duration_ns.tolist(), strict=True)]
+        lane = np.array(assign_lanes(start, end, [is_call[code] for code in labels.codes.tolist()]), np.int64)
+        numbers = range(int(lane.max(initial=-1)) + 1)
+        tids = np.array([lane_number(self.device_name, number) for number in numbers], np.int64)
+        return _Lanes(tids[lane], Coded(lane, [f"{self.device_name} lane {number}" for number in numbers]))
 
-        Their times are whole microseconds, so the first one may appear to lie before the node.
-        """
-        start, end = _start_ns(node), _start_ns(node) + _duration_ns(node)
-        for used in node.memory:
-            on_host = _HOST_ALLOCATOR.search(used.allocator_name)
-            frees = f"{self.device_name} {used.allocator_name} frees"
-            frees_lane = {"tid": lane_number(frees), "thread": frees}
-            for record in used.allocation_records:
-                timestamp = record.alloc_micros * 1000
-                self.builder.add(
-                    MEMORY,
-                    name="[memory]",
-                    start_ns=max(start, timestamp),
-                    duration_ns=0,
-                    device="cpu:0" if on_host else self.device.name,
-                    bytes=record.alloc_bytes,
-                    attributes={"allocator": used.allocator_name, "node": label.node},
-                    **(lane if timestamp < end else frees_lane),
-                )
-
-    def _add_device_work(self, node: Any, label: Label, lane: LaneColumns) -> None:
-        event_type, name, details = _device_work(self.device, node.node_name, label)
+    def _work(self, texts: tuple[str, str], label: Label) -> _Work:
+        common = {"node": label.node, "graph": self.graph}
+        if self.device.part is None:
+            attributes = common | {"inputs": label.inputs, "label": label.details}
+            return _Work(operator_type(label.op_type), label.op_type, label, members(attributes))
+        event_type, name, details = _device_work(self.device, texts[0], label)
         attributes = {"node": label.node, "op_type": label.op_type, "graph": self.graph, "details": details}
-        self.builder.add_node(
-            event_type,
-            label.node,
-            label.op_type,
-            name=name,
-            start_ns=_start_ns(node),
-            duration_ns=_duration_ns(node),
+        return _Work(event_type, name, label, members(attributes))
+
+    def _node_table(self, stats: NodeStats, work: Coded[_Work], lanes: _Lanes) -> EventTable:
+        head = Coded(work.codes, [each.attributes for each in work.values])
+        columns: dict[str, Any] = {}
+        parts = [head]
+        if self.device.part is None:
+            outputs, memory = stats.outputs(), stats.memory()
+            columns |= {"output_shapes": _texts(outputs, attrgetter("shapes"))}
+            columns |= {"output_types": _texts(outputs, attrgetter("types"))}
+            columns |= {"bytes": _numbers(memory, [used.bytes for used in memory.values])}
+            more: list[Coded[Any]] = [outputs, memory]
+            of_outputs, of_memory = (Coded(each.codes, [value.attributes for value in each.values]) for each in more)
+            parts += [of_memory, stats.statistics(), of_outputs, stats.references()]
+        return self._table(
+            work,
+            start_ns=stats.start_ns,
+            duration_ns=stats.duration_ns,
             device=self.device.name,
             stream=self.device.stream,
-            attributes=attributes | _times(node),
-            **lane,
+            tid=lanes.tid,
+            thread=_texts(lanes.thread),
+            attributes=_attributes(parts[0], stats.times(), _combined(parts[1:])),
+            **columns,
         )
+
+    def _table(self, work: Coded[_Work], **columns: Any) -> EventTable:
+        canonical = [self.lookup.columns(*_node(each.label)) for each in work.values]
+        for name in ("op", "origin", "direction", "module"):
+            columns[name] = text_column(work.codes, [each.get(name) for each in canonical])
+        columns["name"] = _texts(work, attrgetter("name"))
+        for name in ("layer", "kind"):
+            columns[name] = _texts(work, attrgetter(f"event_type.{name}.value"))
+        return event_table(columns | {"framework": "tensorflow"}, rows=len(work.codes))
+
+    def _allocation_table(
+        self, stats: NodeStats, allocations: Allocations, labels: Coded[Label], lanes: _Lanes
+    ) -> EventTable:
+        """Build the events of the allocations and frees of nodes while they ran, inside them, and of later frees.
+
+        The later ones are in a lane of their own. By its rounded time the first may appear to lie before the node.
+        """
+        node, allocator = allocations.node, allocations.allocator
+        start = stats.start_ns[node]
+        is_inside = allocations.timestamp_ns - start < stats.duration_ns[node]
+        frees = [f"{self.device_name} {name} frees" for name in allocator.values]
+        frees_tid = np.array([lane_number(name) for name in frees], np.int64)
+        threads = [*lanes.thread.values, *frees]
+        thread = np.where(is_inside, lanes.thread.codes[node], allocator.codes + len(lanes.thread.values))
+        codes, rows = distinct_rows(allocator.codes, labels.codes[node])
+        attributes = [{"allocator": allocator.values[a], "node": labels.values[b].node} for a, b in rows]
+        texts = [json_text({key: value for key, value in each.items() if value}) for each in attributes]
+        on_host = ["cpu:0" if _HOST_ALLOCATOR.search(name) else self.device.name for name in allocator.values]
+        columns = {
+            "name": "[memory]",
+            "layer": MEMORY.layer.value,
+            "kind": MEMORY.kind.value,
+            "framework": "tensorflow",
+            "start_ns": np.maximum(start, allocations.timestamp_ns),
+            "duration_ns": 0,
+            "device": text_column(allocator.codes, on_host),
+            "bytes": allocations.bytes,
+            "tid": np.where(is_inside, lanes.tid[node], frees_tid[allocator.codes]),
+            "thread": text_column(thread, threads),
+            "attributes": text_column(codes, [text if text != "{}" else None for text in texts]),
+        }
+        return event_table(columns, rows=len(node))
+
+
+def _node(label: Label) -> Node:
+    return label.node, label.op_type
 
 
 def _device_work(device: Device, node_name: str, label: Label) -> tuple[EventType, str, str | None]:
@@ -145,52 +202,33 @@ def _device_work(device: Device, node_name: str, label: Label) -> tuple[EventTyp
     return (event_type, kernel["name"], kernel["launch"]) if kernel else (event_type, node_name or details, details)
 
 
-def _nanoseconds(node: Any, field: str) -> int:
-    """Return a time of a node; older versions store microseconds only."""
-    return int(getattr(node, f"{field}_nanos") if node.all_start_nanos else getattr(node, f"{field}_micros") * 1000)
+def _combined(columns: Sequence[Coded[str]]) -> Coded[str]:
+    """Concatenate texts row by row."""
+    if not columns:
+        return Coded(np.empty(0, np.int64), [])
+    codes, rows = distinct_rows(*(column.codes for column in columns))
+    values = [column.values for column in columns]
+    return Coded(codes, ["".join(v[code] for v, code in zip(values, row, strict=True)) for row in rows])
 
 
-def _start_ns(node: Any) -> int:
-    return _nanoseconds(node, "all_start")
+def _attributes(head: Coded[str], times: list[str], tail: Coded[str]) -> list[str | None]:
+    """Return the JSON object of each row, None if it is empty."""
+    first, last = head.values, tail.values
+    of_last = tail.codes.tolist() or [-1] * len(times)
+    last = [*last, ""]
+    rows = zip(head.codes.tolist(), times, of_last, strict=True)
+    texts = [f"{{{first[a]}{middle}{last[b]}" for a, middle, b in rows]
+    return [f"{text[:-1]}}}" if len(text) > 1 else None for text in texts]
 
 
-def _duration_ns(node: Any) -> int:
-    return _nanoseconds(node, "all_end_rel")
+def _texts(column: Coded[Any], text: Callable[[Any], str | None] = lambda text: text) -> pa.DictionaryArray | None:
+    return text_column(column.codes, map(text, column.values))
 
 
-def _times(node: Any) -> dict[str, int]:
-    """Return the thread and the other times of a node, those of the operator only if they differ from the node's."""
-    op_start, op_end = _nanoseconds(node, "op_start_rel"), _nanoseconds(node, "op_end_rel")
-    times = {"scheduled_ns": node.scheduled_nanos or node.scheduled_micros * 1000, "thread_id": node.thread_id}
-    if (op_start, op_end) != (0, _duration_ns(node)):
-        times |= {"op_start_rel_ns": op_start, "op_end_rel_ns": op_end}
-    return times
+def _numbers(column: Coded[Any], values: Sequence[int | None]) -> pa.Array:
+    return pa.array(values, pa.int64()).take(pa.array(column.codes))
 
 
-def _sizes(message: Any) -> dict[str, int]:
-    """Return the sizes in a message of statistics; protobuf omits those that are zero."""
-    return {field.name: value for field, value in message.ListFields() if isinstance(value, int)}
-
-
-def _output_memory(outputs: Sequence[Any]) -> dict[str, Any]:
-    """Return the memory of each output, which the node itself need not have allocated."""
-    memory = [output.tensor_description.allocation_description for output in outputs]
-    slots = [output.slot for output in outputs]
-    return {
-        "output_bytes": [tensor.requested_bytes for tensor in memory],
-        "output_allocated_bytes": [tensor.allocated_bytes for tensor in memory],
-        "output_allocators": sorted({tensor.allocator_name for tensor in memory if tensor.allocator_name}),
-        "output_slots": slots if slots != list(range(len(slots))) else None,
-    }
-
-
-def _shape(shape: Any) -> tuple[int, ...] | None:
-    return None if shape.unknown_rank else tuple(dim.size for dim in shape.dim)
-
-
-@lru_cache(maxsize=1 << 16)
-def _shapes_and_types(outputs: tuple[tuple[tuple[int, ...] | None, int], ...]) -> tuple[str | None, str | None]:
-    """Return shapes and types of outputs as compact JSON."""
-    if not outputs:
-        return None, None
-    return json_text([shape for shape, _ in outputs]), json_text([dtype_name(dtype) for _, dtype in outputs])
+def joined(tables: Sequence[EventTable]) -> EventTable:
+    """Concatenate event tables."""
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()

@@ -11,7 +11,8 @@ from google.protobuf import text_format
 from unified_profiler.model.foreign import inside, read_bytes, reading
 from unified_profiler.spi import StepStatistics
 from unified_profiler_tensorflow.read.run_metadata.files import INDEX_NAME, RUN_METADATA
-from unified_profiler_tensorflow.read.run_metadata.messages import load
+from unified_profiler_tensorflow.read.run_metadata.messages import messages
+from unified_profiler_tensorflow.read.run_metadata.step_stats import is_step_stats, load
 
 
 class _Entry(msgspec.Struct):
@@ -43,5 +44,9 @@ def step_statistics(folder: Path) -> tuple[StepStatistics, ...]:
 def _text(folder: Path, file: Path) -> str:
     """Return the StepStats of a run as `str` of TensorFlow's own message formats it."""
     with reading(file, expected="TensorFlow's RunMetadata"):
-        text: str = text_format.MessageToString(load(inside(folder, file)).step_stats)
+        load(inside(folder, file))  # reports what is wrong with a file
+        data = read_bytes(file)
+        kind = "StepStats" if is_step_stats(data) else "RunMetadata"
+        message = messages()[kind].FromString(data)
+        text: str = text_format.MessageToString(message if kind == "StepStats" else message.step_stats)
     return text

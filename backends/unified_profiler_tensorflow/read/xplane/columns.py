@@ -19,8 +19,9 @@ from unified_profiler.spi.lanes import assign_lanes, lane_number
 from unified_profiler.spi.xplane.ends import InstructionEnds
 from unified_profiler.spi.xplane.events import XPlaneEvents
 from unified_profiler.spi.xplane.lanes import SIDE_LANE, XPlaneLane
+from unified_profiler_tensorflow.read.run_metadata.nodes import Node
 from unified_profiler_tensorflow.read.xplane.describer import Describer
-from unified_profiler_tensorflow.read.xplane.sessions import Node, SessionRun, covered_by_sessions
+from unified_profiler_tensorflow.read.xplane.sessions import SessionRun, covered_by_sessions
 from unified_profiler_tensorflow.read.xplane.values import EventValues, Role, operator
 
 _ASYNCHRONOUS = "XLA asynchronous"

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from unified_profiler.model.columns import text_column
 from unified_profiler.model.nesting import Ints, with_column
 from unified_profiler.model.schema import EventTable, Layer
 from unified_profiler.model.tree import Flags
+from unified_profiler.spi.groups import distinct_rows
 from unified_profiler_tensorflow.read.node_lookup import NodeLookup
-
-Node = tuple[str, str]
-"""Path and type."""
+from unified_profiler_tensorflow.read.run_metadata.nodes import Node, NodeEvents
 
 Shapes = tuple[str, str]
 """Shapes and types of the inputs, in the form of their columns."""
@@ -39,12 +39,11 @@ class SessionRun:
     nodes: frozenset[Node]
 
     @classmethod
-    def of(cls, events: EventTable, entry: Mapping[str, Any] | None) -> SessionRun | None:
+    def of(cls, events: NodeEvents, entry: Mapping[str, Any] | None) -> SessionRun | None:
         """Build it from the events of its RunMetadata; None if the time of the run is unknown."""
         if not entry or entry.get("start_ns") is None or entry.get("end_ns") is None:
             return None
-        nodes = _nodes(events.filter(pc.not_equal(events.column("layer"), _RUNTIME)))
-        return cls(entry["start_ns"], entry["end_ns"], frozenset(node for node in nodes if node))
+        return cls(entry["start_ns"], entry["end_ns"], frozenset(events.nodes))
 
 
 def covered_by_sessions(runs: Sequence[SessionRun], start_ns: Ints, node: Ints, nodes: Sequence[Node]) -> Flags:
@@ -67,24 +66,30 @@ def input_shapes(events: EventTable) -> dict[Node, Shapes]:
     return {node: shape for node, shape in zip(_nodes(events), shapes, strict=True) if node}
 
 
-def with_shapes(events: EventTable, shapes: Mapping[Node, Shapes]) -> EventTable:
-    """Fill in the input shapes of the nodes of a RunMetadata."""
-    rows = [shapes.get(node, (None, None)) if node else (None, None) for node in _nodes(events)]
-    for name, values in zip(_SHAPES, zip(*rows, strict=True), strict=False):
-        events = with_column(events, name, pa.array(values, pa.string()).dictionary_encode())
-    return events
-
-
-def with_flops(events: EventTable, lookup: NodeLookup) -> EventTable:
-    """Fill in the floating-point operations of the nodes of a RunMetadata, which contains their output shapes."""
-    shapes = (events.column(name).to_pylist() for name in (*_SHAPES, "output_shapes"))
-    rows = zip(_nodes(events), *shapes, strict=True)
-    flops = [lookup.flops(*node, *shape) if node else None for node, *shape in rows]
-    return with_column(events, "flops", flops)
+def with_shapes(events: NodeEvents, shapes: Mapping[Node, Shapes], lookup: NodeLookup) -> NodeEvents:
+    """Fill in the input shapes and the floating-point operations of the nodes of a RunMetadata."""
+    if not events.nodes:
+        return events
+    of_node: list[tuple[str | None, str | None]] = [shapes.get(node, (None, None)) for node in events.nodes]
+    table = events.table
+    for name, texts in zip(_SHAPES, zip(*of_node, strict=True), strict=False):
+        if (column := text_column(events.node, texts)) is not None:
+            table = with_column(table, name, column)
+    outputs = table.column("output_shapes").combine_chunks()
+    code = pc.fill_null(outputs.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes, rows = distinct_rows(events.node, code)
+    known = [*outputs.dictionary.to_pylist(), None]
+    flops = []
+    for node, output in rows:
+        (path, op_type), (inputs, types) = events.nodes[node], of_node[node]
+        flops.append(lookup.flops(path, op_type, inputs, types, known[output]) if node >= 0 else None)
+    column = pa.array(flops, pa.int64()).take(pa.array(codes))
+    return events._replace(table=with_column(table, "flops", column))
 
 
 def _nodes(events: EventTable) -> list[Node | None]:
     """Return the node of each event, None for events that are not nodes."""
     names, texts = (events.column(name).to_pylist() for name in ("name", "attributes"))
-    attributes = [msgspec.json.decode(text) if text else {} for text in texts]
-    return [(str(each["node"]), name) if "node" in each else None for name, each in zip(names, attributes, strict=True)]
+    attributes = {text: msgspec.json.decode(text) if text else {} for text in set(texts)}
+    paths = [attributes[text].get("node") for text in texts]
+    return [None if path is None else (str(path), name) for name, path in zip(names, paths, strict=True)]

@@ -3,14 +3,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.spi.xplane.messages import MESSAGES
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.spi.wire import Buffer, Ranges
 from unified_profiler.spi.xplane.planes import (
-    MESSAGES,
     Line,
+    LineEvents,
     Space,
     event_columns,
     looks_like_xplane,
@@ -79,14 +82,17 @@ def test_a_damaged_file_has_no_event_names(tmp_path: Path) -> None:
     assert read_event_names(path) == set()
 
 
-class _Event:
-    def __init__(self, offset_ps: int, duration_ps: int) -> None:
-        self.metadata_id, self.offset_ps, self.duration_ps = 1, offset_ps, duration_ps
+def line(*spans: tuple[int, int]) -> Line:
+    """Build a line from offsets and durations."""
+    offset_ps, duration_ps = (np.array(column, np.int64) for column in zip(*spans, strict=True))
+    none = np.empty(0, np.int64)
+    events = LineEvents(Buffer(b""), np.ones_like(offset_ps), offset_ps, duration_ps, Ranges(none, none, none))
+    return Line(1, "line", 5, events)
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**7), st.integers(0, 10**6), st.integers(0, 10**6)), max_size=20))
 def test_events_that_nest_in_picoseconds_nest_in_nanoseconds(spans: list[tuple[int, int, int]]) -> None:
     for start_ps, duration_ps, margin in spans:
-        outer = _Event(max(0, start_ps - margin), duration_ps + 2 * margin)
-        _, start, end = event_columns(Line(1, "line", 5, [_Event(start_ps, duration_ps), outer]))
+        outer = max(0, start_ps - margin), duration_ps + 2 * margin
+        _, start, end = event_columns(line((start_ps, duration_ps), outer))
         assert start[1] <= start[0] <= end[0] <= end[1]
