@@ -1,0 +1,1 @@
+"""The critical path of steps, and predictions of step times from the same dependency graph."""
