@@ -31,7 +31,7 @@ SMALL = 0.01
 """An operator has facts if it took at least this share of one of the steps."""
 
 _SYNCHRONIZING_OPS = frozenset({"x:AllReduce", "x:AllGather", "x:ReduceScatter", "x:AllToAll"})
-_DATA_LOADING = (
+DATA_LOADING = (
     r"(?<![a-z])(data|dataset|data_?loader|data_?loading|load_?(data|batch)|(next|get|fetch)_?batch)(?![a-z])"
 )
 """Matches words that users put into the names of regions that load data."""
@@ -81,7 +81,7 @@ def _data_loading(timeline: KindTimeline, conventions: Mapping[str, EventConvent
     """Return the names of the regions and operators that load data, and when they ran."""
     rows = timeline.rows(Kind.REGION, Kind.OP)
     events = timeline.events.select(["name", "kind", "framework"]).take(pa.array(rows))
-    loads = is_kind(events, Kind.REGION) & _matching(events, "name", _DATA_LOADING)
+    loads = is_kind(events, Kind.REGION) & _matching(events, "name", DATA_LOADING)
     for framework, convention in conventions.items():
         loads |= _is_of(events, framework) & _matching(events, "name", convention.data_loading)
     rows, names = rows[loads], coded(events.filter(pa.array(loads)), "name")
