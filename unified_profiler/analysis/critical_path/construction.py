@@ -8,12 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
-from unified_profiler.analysis.columns import Flags
+from unified_profiler.analysis.columns import Flags, ints
 from unified_profiler.analysis.critical_path.arrivals import Arrivals
 from unified_profiler.analysis.critical_path.columns import TraceColumns, kind_code
 from unified_profiler.analysis.critical_path.device import DeviceWaits, Synchronizations, Works
 from unified_profiler.analysis.critical_path.graph import ROOT, Graph
 from unified_profiler.analysis.critical_path.host import LaneClock, Segments, main_thread
+from unified_profiler.analysis.critical_path.inference import inferred_stream_edges, inferred_waits
 from unified_profiler.analysis.critical_path.layout import Edges, Layout
 from unified_profiler.analysis.critical_path.threads import ThreadLinks, Threads
 from unified_profiler.analysis.critical_path.waits import (
@@ -60,6 +61,48 @@ class TraceGraph:
         """Return the last point of the main thread up to a time."""
         index = int(np.searchsorted(self.graph.time[self.main], time, side="right")) - 1
         return int(self.main[max(index, 0)])
+
+    def completions(self) -> Ints:
+        """Return for each step the point at which it is complete: its end, or that of its last work on a device."""
+        steps, time = self.steps, self.graph.time
+        points = np.array([self.main_point(int(end)) for end in steps.end.tolist()], np.int64)
+        works = self.work_points
+        index = look_up(ints(self.columns.events, "step")[self.row[works]], steps.number)
+        works, index = works[index >= 0], index[index >= 0]
+        order = np.argsort(time[works], kind="stable")
+        latest = np.full(len(points), -1)
+        latest[index[order]] = works[order]
+        behind = (latest >= 0) & (time[latest] > time[points])
+        return np.where(behind, latest, points)
+
+    @property
+    def work_points(self) -> Ints:
+        """The points at which work of devices ends."""
+        ends = np.flatnonzero(self.row >= 0)
+        return ends[self.columns.work[self.row[ends]]]
+
+    def lane_rows(self) -> Ints:
+        """Return for each lane one of its events, -1 for a lane without any."""
+        rows = np.full(int(self.graph.lane.max()) + 1, -1)
+        columns = self.columns
+        rows[columns.thread[columns.host]] = np.flatnonzero(columns.host)
+        works = self.work_points
+        rows[self.graph.lane[works]] = self.row[works]
+        return rows
+
+    def on_stream(self, points: Ints) -> Flags:
+        """Return whether points are on the stream of a device."""
+        flags = np.zeros(int(self.graph.lane.max()) + 1, np.bool_)
+        flags[self.graph.lane[self.work_points]] = True
+        on_stream: Flags = flags[self.graph.lane[points]]
+        return on_stream
+
+    def launch_of(self, rows: Ints) -> Ints:
+        """Return the row of the call that launched each piece of work, -1 if it is unknown."""
+        launch = np.full(len(self.columns.start), -1)
+        works = self.work_points
+        launch[self.row[works]] = self.launch[works]
+        return launch[rows]
 
     @cached_property
     def last_point(self) -> int:
@@ -135,7 +178,17 @@ class _Builder:
         devices = waits_for_devices(self.columns, self.segments, self.device_waits)
         threads = waits_for_threads(self.links, self.main)
         ranks, _ = waits_for_ranks(self.columns, self.waiting)
-        return HostWaits.chosen(self.segments, devices, threads, ranks)
+        return HostWaits.chosen(self.segments, devices, threads, ranks, self.inferred_waits[0])
+
+    @cached_property
+    def inferred_waits(self) -> tuple[HostWaits, Ints]:
+        """The waits of host threads for devices that were not recorded, and the work that they waited for."""
+        none = np.zeros(0, np.int64)
+        recorded = self.syncs.is_recorded
+        segment, work = (none, none) if recorded else inferred_waits(self.columns, self.works, self.segments)
+        end = self.columns.end[self.works.row[work]]
+        lane = self.clock.lane(self.segments.key[segment])
+        return HostWaits(lane, self.segments.starts(segment), end), work
 
     @cached_property
     def layout(self) -> Layout:
@@ -198,7 +251,8 @@ class _Builder:
         return Edges.of(source, self.layout.begin[work], row=row, kind="launch")
 
     def _stream_edges(self) -> Edges:
-        source, target = np.array(self.syncs.stream_edges(), np.int64).reshape(-1, 2).T
+        pairs = self.syncs.stream_edges() if self.syncs.is_recorded else inferred_stream_edges(self.columns, self.works)
+        source, target = np.array(pairs, np.int64).reshape(-1, 2).T
         row = self.works.row[target]
         return Edges.of(self.layout.finish[source], self.layout.begin[target], row=row, kind="delay")
 
@@ -206,7 +260,10 @@ class _Builder:
         """Connect work to the calls that wait for it, which go on when all of it has ended."""
         waits = self.device_waits
         target = self.layout.points(self.columns.thread[waits.call], waits.resumed)
-        return Edges.of(self.layout.finish[waits.work], target, row=waits.call, kind="sync")
+        recorded = Edges.of(self.layout.finish[waits.work], target, row=waits.call, kind="sync")
+        inferred, work = self.inferred_waits
+        target = self.layout.points(inferred.lane, inferred.end)
+        return Edges.concatenated([recorded, Edges.of(self.layout.finish[work], target, kind="sync")])
 
     def _thread_edges(self) -> tuple[Edges, Edges]:
         links, points = self.links, self.layout.points

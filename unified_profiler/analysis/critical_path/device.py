@@ -150,6 +150,11 @@ class Synchronizations:
         index = look_up(correlation, self.columns.correlation[self.columns.calls])
         return np.where(index >= 0, self.columns.calls[index] if len(self.columns.calls) else -1, -1)
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the trace has any synchronization at all, of the device or of the host."""
+        return bool(self._records) or bool(self.columns.is_sync.any())
+
     @cached_property
     def _call_of_correlation(self) -> dict[int, int]:
         calls = self.columns.calls
