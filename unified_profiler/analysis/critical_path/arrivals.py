@@ -64,9 +64,7 @@ class Arrivals:
         return self._filtered(self.is_last)
 
     def _filtered(self, kept: Flags) -> Arrivals:
-        return Arrivals(
-            self.number[kept], self.start[kept], self.end[kept], self.ready[kept], self.is_last[kept]
-        )
+        return Arrivals(self.number[kept], self.start[kept], self.end[kept], self.ready[kept], self.is_last[kept])
 
 
 def arrivals_table(collectives: pa.Table) -> pa.Table:

@@ -38,7 +38,9 @@ def arrivals_of(
     function = partial(collective_facts, conventions=conventions)
     facts = engine.each_trace(traces, function, columns=COLUMNS, schema=FACTS)
     collectives = engine.run(load("synchronizing_collectives"), tables={"facts": facts})
-    steps = engine.run("select cycle, step, min(start_ns) from facts where fact = 'wall' group by 1, 2", tables={"facts": facts})
+    steps = engine.run(
+        "select cycle, step, min(start_ns) from facts where fact = 'wall' group by 1, 2", tables={"facts": facts}
+    )
     starts = zip(*(column.to_pylist() for column in steps.columns), strict=True)
     return arrivals_table(collectives), {(cycle, step): start for cycle, step, start in starts}
 

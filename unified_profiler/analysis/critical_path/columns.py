@@ -1,9 +1,9 @@
-"""The events of one trace as arrays: which of them are work, on which lane they are, and what they are called on a path."""
+"""The events of one trace as arrays: which of them are work, on which thread they are, and which kind of segment."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -145,6 +145,6 @@ def _is_synchronizing(name: str) -> bool:
     return SYNCHRONIZING_CALL.search(name) is not None
 
 
-def _matcher(pattern: str):  # type: ignore[no-untyped-def]
+def _matcher(pattern: str) -> Callable[[str], bool]:
     search = re.compile(pattern, re.IGNORECASE).search
     return lambda text: search(text) is not None

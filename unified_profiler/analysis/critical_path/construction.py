@@ -79,7 +79,8 @@ class TraceGraph:
     def work_points(self) -> Ints:
         """The points at which work of devices ends."""
         ends = np.flatnonzero(self.row >= 0)
-        return ends[self.columns.work[self.row[ends]]]
+        points: Ints = ends[self.columns.work[self.row[ends]]]
+        return points
 
     def lane_rows(self) -> Ints:
         """Return for each lane one of its events, -1 for a lane without any."""
@@ -210,8 +211,9 @@ class _Builder:
             (links.to_thread, links.to_time),
         )
         keys = np.concatenate([self.segments.key, *(self.clock.keys(lane, time) for lane, time in cuts)])
-        keys = np.unique(keys)
-        return keys[~waits.contains(self.clock, keys)]
+        distinct = np.unique(keys)
+        kept: Ints = distinct[~waits.contains(self.clock, distinct)]
+        return kept
 
     def _ready_ns(self) -> Ints:
         """Return when all ranks had entered each piece of device work that waited for them, -1 for others."""
@@ -267,9 +269,7 @@ class _Builder:
 
     def _thread_edges(self) -> tuple[Edges, Edges]:
         links, points = self.links, self.layout.points
-        calls = Edges.of(
-            points(links.from_thread, links.from_time), points(links.to_thread, links.to_time), kind="gap"
-        )
+        calls = Edges.of(points(links.from_thread, links.from_time), points(links.to_thread, links.to_time), kind="gap")
         main = np.full(len(links.wait_end), self.main)
         returns = Edges.of(points(links.wait_thread, links.wait_end), points(main, links.wait_end), kind="gap")
         return calls, returns

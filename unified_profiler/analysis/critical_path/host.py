@@ -25,7 +25,7 @@ class LaneClock:
 
     def keys(self, lane: Ints | int, time: Ints) -> Ints:
         """Return the keys of times on lanes; times before the base belong to it."""
-        shifted = np.left_shift(np.asarray(lane, np.int64), self.bits)
+        shifted: Ints = np.left_shift(np.asarray(lane, np.int64), self.bits)
         keys: Ints = shifted + np.clip(time - self.base_ns, 0, (1 << self.bits) - 1)
         return keys
 

@@ -14,26 +14,32 @@ from unified_profiler.analysis.critical_path.host import Segments
 from unified_profiler.model.nesting import Ints
 
 SOON_NS = 20_000
-"""Work that begins within this time after the end of other work, later than anything else explains, waited for it."""
+"""Work that begins this soon after other work, or within 1 % of the time that nothing else explains, waited for it."""
 SOON_AFTER_NS = 100_000
-"""A host thread that leaves an operator within this time after its device has run out of work waited for it."""
+"""A host thread that leaves an operator this soon after its device has run out of work, or within 1 % of the time that
+it was in the operator, waited for the device."""
 LONG_NS = 1_000_000
 """A host thread that launches nothing for longer than this while its device has work waits for the device."""
 
 
 def inferred_stream_edges(columns: TraceColumns, works: Works) -> list[tuple[int, int]]:
-    """Return pairs of work on two streams of which the second began as soon as the first had ended.
+    """Return pairs of work on two streams of which the second waited for the first.
 
-    Only work counts that began later than its launch and the work before it on its stream explain.
+    It began later than its launch and the work before it on its stream explain, and the other work ended directly
+    before, or took up most of the time in between.
     """
     start, end = columns.start[works.row], columns.end[works.row]
     ready = np.where(works.launch >= 0, columns.start[works.launch], start)
-    same_lane = np.append(False, works.lane[1:] == works.lane[:-1])
-    ready = np.maximum(ready, np.where(same_lane, np.append(0, end[:-1]), 0))
+    same_lane = np.append(False, works.lane[1:] == works.lane[:-1])[: len(start)]
+    ready = np.maximum(ready, np.where(same_lane, np.roll(end, 1), 0))
     by_end = np.argsort(end, kind="stable")
     last = by_end[np.maximum(np.searchsorted(end[by_end], start, side="right") - 1, 0)] if len(end) else by_end
-    near = (start - end[last] <= SOON_NS) & (end[last] <= start) & (end[last] > ready + SOON_NS)
-    waited = near & (works.stream[last] != works.stream) & (end[last] > start[last])
+    unexplained = start - ready
+    overlap = end[last] - np.maximum(start[last], ready)
+    waited = (end[last] <= start) & (unexplained > SOON_NS) & (works.stream[last] != works.stream)
+    directly = start - end[last] <= np.maximum(unexplained // 100, SOON_NS)
+    waited &= (directly & (end[last] > ready)) | (2 * overlap >= unexplained)
+    waited &= end[last] > start[last]
     return list(zip(last[waited].tolist(), np.flatnonzero(waited).tolist(), strict=True))
 
 
@@ -57,7 +63,8 @@ def inferred_waits(columns: TraceColumns, works: Works, segments: Segments) -> t
     last = by_end[np.maximum(np.searchsorted(columns.end[works.row[by_end]], end, side="right") - 1, 0)]
     ended = columns.end[works.row[last]]
     waited = (ended > start) & (ended <= end) & (columns.start[works.launch[last]] < start)
-    drained = (busy_until <= end) & (end - ended <= SOON_AFTER_NS) & (end - start > SOON_AFTER_NS)
+    soon = np.maximum((end - start) // 100, SOON_AFTER_NS)
+    drained = (busy_until <= end) & (end - ended <= soon) & (end - start > SOON_AFTER_NS)
     outstanding = (busy_until > end) & (end - start > LONG_NS)
     waited &= drained | outstanding
     return index[waited], last[waited]

@@ -54,11 +54,13 @@ class CriticalPath(Result):
 
     def _repr_html_(self) -> str:
         """Return the contributions for notebooks."""
-        return self.contributions._repr_html_()  # noqa: SLF001  the method is the protocol of notebooks
+        return self.contributions._repr_html_()
 
 
 @checked_keywords
-def critical_path(source: Source, *, step: int | None = None, engine: Engine | None = None) -> CriticalPath:
+def critical_path(
+    source: Source, *, step: int | None = None, rank: int | None = None, engine: Engine | None = None
+) -> CriticalPath:
     """Return the critical path of each step: what would have to be faster for the step to be faster.
 
     The path is followed backward from the end of the step. Host threads, streams of devices and ranks depend on one
@@ -69,12 +71,13 @@ def critical_path(source: Source, *, step: int | None = None, engine: Engine | N
     starts later than anything recorded explains). A run without steps has one path, that of the whole recording.
 
     Args:
-        source: A Trace or a Run. The path of a run leads from rank to rank, and ends on the rank that ends last.
+        source: A Trace or a Run. The path of a run leads from rank to rank.
         step: Only the path of this step.
+        rank: The rank on which paths end; the one that ends last in each step if not given.
         engine: Executes the queries; the embedded DuckDB if not given.
 
     Raises:
-        ConfigurationError: The step was not recorded.
+        ConfigurationError: The step or the rank was not recorded.
 
     Example:
         >>> print(critical_path(read("profile"), step=12))
@@ -85,10 +88,9 @@ def critical_path(source: Source, *, step: int | None = None, engine: Engine | N
     request = PathRequest(conventions=conventions(), arrivals=arrivals, starts=starts, step=step)
     function = partial(path_facts, request=request)
     facts = engine.each_trace(run.traces, function, columns=COLUMNS, schema=PATH_FACTS)
-    order = "rank nulls last, cycle nulls last, fact, piece, start_ns"
-    table = engine.run(f"select * from facts order by {order}", tables={"facts": facts})  # noqa: S608  not a user's
-    paths = Stitcher(table.cast(PATH_FACTS)).paths()
-    check_step(step, paths)
+    table = engine.run("select * from facts", tables={"facts": facts})
+    paths = Stitcher(table.cast(PATH_FACTS), rank=rank).paths()
+    check_recorded(paths, step=step, rank=rank)
     return CriticalPath(table=paths, sorted_by="start_ns")
 
 
@@ -98,12 +100,14 @@ def on_one_clock(run: Run, engine: Engine) -> Run:
     return align_clocks(run, engine=engine) if len(hosts) > 1 and all(hosts) else run
 
 
-def check_step(step: int | None, table: pa.Table) -> None:
-    """Check that a step was recorded.
+def check_recorded(table: pa.Table, *, step: int | None, rank: int | None = None) -> None:
+    """Check that a step, or the steps of a rank, were recorded.
 
     Raises:
-        ConfigurationError: The table of its results is empty.
+        ConfigurationError: The table of the results is empty.
     """
-    if step is not None and not len(table):
-        msg = f"Step {step!r} was not recorded. Leave out `step` for all recorded steps."
-        raise ConfigurationError(msg)
+    if len(table) or step is rank is None:
+        return
+    wanted = ", ".join(f"{name} {value!r}" for name, value in (("step", step), ("rank", rank)) if value is not None)
+    msg = f"The recording has no {wanted}. Leave out `step` for all recorded steps, `rank` for the last in each step."
+    raise ConfigurationError(msg)

@@ -4,38 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from unified_profiler.analysis.columns import coded, ints
+from unified_profiler.analysis.columns import Coded, coded, ints
 from unified_profiler.analysis.critical_path.arrivals import Arrivals
 from unified_profiler.analysis.critical_path.columns import KINDS, kind_code
 from unified_profiler.analysis.critical_path.construction import TraceGraph, trace_graph
 from unified_profiler.analysis.critical_path.graph import Piece, walk
-from unified_profiler.model.columns import dictionary_array
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.spi import EventConventions
 
 PATH_FACTS = pa.schema(
     {
-        "fact": pa.string(),
+        "fact": pa.int8(),
         **dict.fromkeys(("rank", "cycle", "step", "piece", "before"), pa.int32()),
-        **dict.fromkeys(("number", "start_ns", "end_ns"), pa.int64()),
-        **dict.fromkeys(("lane", "device"), pa.string()),
-        "stream": pa.int64(),
-        **dict.fromkeys(("kind", "name", "op"), pa.string()),
-        "event_id": pa.int64(),
+        **dict.fromkeys(("number", "start_ns", "end_ns", "stream", "event_id"), pa.int64()),
+        **dict.fromkeys(("lane", "device", "kind", "name", "op"), pa.int32()),
+        "text": pa.string(),
     }
 )
-"""Rows of five types, by `fact`.
+"""The rows of one trace. Texts of segments are numbers, since paths of many segments repeat few texts."""
 
-`step`: a step or the whole recording, and the `piece` at its end. `entry`: a collective, by `number`, in which this rank
-was the last, and the piece at its start. `piece`: from when to when it lasts, and what is before it: another piece, or the
-arrival of another rank in a collective. `segment`: a segment of a piece.
-"""
+
+class Fact(IntEnum):
+    """The types of rows."""
+
+    STEP = 0
+    """A step or the whole recording, and the `piece` at its end."""
+    ENTRY = 1
+    """A collective, by `number`, in which this rank was the last to enter, and the piece at its start."""
+    PIECE = 2
+    """From when to when a piece lasts, and what is before it: a piece, or an arrival in the collective `number`."""
+    TEXT = 3
+    """The text of a `number`."""
+    SEGMENT = 4
+    """A segment of a piece."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +80,11 @@ def path_facts(events: EventTable, request: PathRequest) -> pa.Table:
     piece_of = {index: number for number, index in enumerate(order)}
     rows = [window.fact(piece_of[index]) for index, window in enumerate(windows)]
     rows += [
-        {"fact": "entry", "number": number, "piece": piece_of[len(windows) + index]}
+        {"fact": Fact.ENTRY, "number": number, "piece": piece_of[len(windows) + index]}
         for index, number in enumerate(graph.entries)
     ]
     rows += [_piece_fact(graph, number, piece) for number, piece in enumerate(pieces)]
-    tables = [pa.Table.from_pylist(rows, schema=PATH_FACTS), _segments(graph, pieces)]
+    tables = [pa.Table.from_pylist(rows, schema=PATH_FACTS), *_segments(graph, pieces)]
     return _with_trace(events, pa.concat_tables(tables))
 
 
@@ -91,7 +99,7 @@ class _Window:
 
     def fact(self, piece: int) -> dict[str, Any]:
         step = None if self.step < 0 else self.step
-        return {"fact": "step", "step": step, "start_ns": self.start, "end_ns": self.end, "piece": piece}
+        return {"fact": Fact.STEP, "step": step, "start_ns": self.start, "end_ns": self.end, "piece": piece}
 
 
 def _windows(graph: TraceGraph, wanted: int | None) -> Iterator[_Window]:
@@ -113,7 +121,7 @@ def _windows(graph: TraceGraph, wanted: int | None) -> Iterator[_Window]:
 
 def _piece_fact(graph: TraceGraph, number: int, piece: Piece) -> dict[str, Any]:
     return {
-        "fact": "piece",
+        "fact": Fact.PIECE,
         "piece": number,
         "before": piece.before if piece.before >= 0 else None,
         "number": int(graph.arrival[piece.waited_for]) if piece.waited_for >= 0 else None,
@@ -145,8 +153,8 @@ class _SegmentRows:
         )
 
 
-def _segments(trace: TraceGraph, pieces: list[Piece]) -> pa.Table:
-    """Return the segments of all pieces that take time."""
+def _segments(trace: TraceGraph, pieces: list[Piece]) -> tuple[pa.Table, pa.Table]:
+    """Return the segments of all pieces that take time, and their texts."""
     graph = trace.graph
     points = np.concatenate([piece.points for piece in pieces])
     edges = np.concatenate([piece.edges for piece in pieces])
@@ -169,55 +177,78 @@ def _segments(trace: TraceGraph, pieces: list[Piece]) -> pa.Table:
     return _segment_table(trace, chosen.merged())
 
 
-def _segment_table(trace: TraceGraph, rows: _SegmentRows) -> pa.Table:
+def _segment_table(trace: TraceGraph, rows: _SegmentRows) -> tuple[pa.Table, pa.Table]:
     events, count = trace.columns.events, len(rows.row)
     lane_row = trace.lane_rows()[trace.graph.lane[rows.point]]
-    on_device = trace.on_stream(rows.point)
-    device = _texts(coded(events, "device"), np.where(on_device, lane_row, -1))
-    stream = np.where(on_device, ints(events, "stream")[lane_row], -1)
+    on_stream = trace.on_stream(rows.point)
+    stream = np.where(on_stream, ints(events, "stream")[lane_row], -1)
+    lanes, lane = np.unique(lane_row, return_inverse=True)
+    texts = _Texts([*KINDS], [rows.kind])
+    codes = {
+        "kind": rows.kind,
+        "name": texts.add(trace.columns.name, _named_rows(trace, rows), otherwise=rows.kind),
+        "op": texts.add(coded(events, "op"), rows.row),
+        "device": texts.add(coded(events, "device"), np.where(on_stream, lane_row, -1)),
+        "lane": texts.add(Coded(np.arange(len(lanes), dtype=np.int32), _lane_texts(trace, lanes)), lane),
+    }
     columns = {
-        "fact": pa.repeat(pa.scalar("segment"), count),
+        "fact": np.full(count, Fact.SEGMENT, np.int8),
         "piece": rows.piece,
         "start_ns": rows.start,
         "end_ns": rows.end,
-        "lane": _lanes(trace, lane_row, on_device),
-        "device": device,
-        "stream": pa.array(stream, mask=~on_device | (stream < 0)),
-        "kind": dictionary_array(rows.kind, pa.array(KINDS)),
-        "name": _segment_names(trace, rows),
-        "op": _texts(coded(events, "op"), rows.row),
+        "stream": pa.array(stream, mask=~on_stream | (stream < 0)),
         "event_id": pa.array(ints(events, "id")[rows.row], mask=rows.row < 0),
+        **{name: pa.array(code, mask=code < 0) for name, code in codes.items()},
     }
+    return texts.facts(), _facts(columns, count)
+
+
+def _facts(columns: Mapping[str, Any], count: int) -> pa.Table:
+    """Build rows; columns that are not given are null."""
     nulls = {field.name: pa.nulls(count, field.type) for field in PATH_FACTS if field.name not in columns}
-    table = pa.table({name: (columns | nulls)[name] for name in PATH_FACTS.names})
-    return table.cast(PATH_FACTS)
+    return pa.table({name: {**columns, **nulls}[name] for name in PATH_FACTS.names}).cast(PATH_FACTS)
 
 
-def _texts(column: Any, rows: Ints) -> pa.Array:
-    """Return the texts of a column in some rows, null where the row is -1."""
-    codes = np.where(rows >= 0, column.codes[rows], -1)
-    return dictionary_array(codes, pa.array(column.values, pa.string()))
+@dataclass(frozen=True)
+class _Texts:
+    """Numbers the texts of several columns."""
+
+    values: list[str]
+    used: list[Ints]
+
+    def add(self, column: Coded, rows: Ints, *, otherwise: Ints | int = -1) -> Ints:
+        """Add the texts of a column and return the numbers of those in some rows; `otherwise` for rows of -1."""
+        first = len(self.values)
+        self.values.extend(column.values)
+        codes = np.where(rows >= 0, column.codes[rows], -1)
+        codes = np.where(codes >= 0, codes + first, otherwise)
+        self.used.append(codes)
+        return codes
+
+    def facts(self) -> pa.Table:
+        """Return the texts that are used."""
+        used = np.unique(np.concatenate([np.unique(codes) for codes in self.used]))
+        used = used[used >= 0]
+        texts = [self.values[number] for number in used.tolist()]
+        return _facts(
+            {"fact": np.full(len(used), Fact.TEXT, np.int8), "number": used, "text": pa.array(texts, pa.string())},
+            len(used),
+        )
 
 
-def _segment_names(trace: TraceGraph, rows: _SegmentRows) -> pa.Array:
-    """Return the names: of the event, of the data loading it belongs to, of the call that launched it, or its kind."""
+def _named_rows(trace: TraceGraph, rows: _SegmentRows) -> Ints:
+    """Return the events that segments are named after: their own, the data loading around it, or the launch."""
     columns = trace.columns
     named = np.where(columns.is_kind(Kind.STEP)[rows.row] | (rows.row < 0), -1, rows.row)
     named = np.where(rows.kind == kind_code("data"), columns.loads_data[rows.row], named)
-    launched = rows.kind == kind_code("launch")
-    named = np.where(launched, trace.launch_of(rows.row), named)
-    names = columns.name
-    codes = np.where(named >= 0, names.codes[named], len(names.values) + rows.kind)
-    return dictionary_array(codes, pa.array([*names.values, *KINDS], pa.string()))
+    return np.where(rows.kind == kind_code("launch"), trace.launch_of(rows.row), named)
 
 
-def _lanes(trace: TraceGraph, lane_row: Ints, on_device: Any) -> pa.Array:
-    """Return the name of the thread, or device and stream."""
-    distinct, index = np.unique(lane_row, return_inverse=True)
-    events = trace.columns.events.select(["thread", "device", "stream", "tid"]).take(pa.array(np.maximum(distinct, 0)))
-    texts = [_lane_text(row, is_thread=not streams) for row, streams in zip(
-        events.to_pylist(), trace.columns.work[distinct].tolist(), strict=True)]
-    return dictionary_array(np.where(lane_row >= 0, index, -1), pa.array(texts, pa.string()))
+def _lane_texts(trace: TraceGraph, rows: Ints) -> list[str]:
+    """Return the names of threads, or device and stream, by one event of each."""
+    events = trace.columns.events.select(["thread", "device", "stream", "tid"]).take(pa.array(np.maximum(rows, 0)))
+    is_work = trace.columns.work[rows].tolist()
+    return [_lane_text(row, is_thread=not work) for row, work in zip(events.to_pylist(), is_work, strict=True)]
 
 
 def _lane_text(row: Mapping[str, Any], *, is_thread: bool) -> str:

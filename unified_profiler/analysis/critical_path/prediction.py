@@ -16,7 +16,7 @@ from unified_profiler.analysis.critical_path.changes import Changes
 from unified_profiler.analysis.critical_path.collectives import arrivals_of
 from unified_profiler.analysis.critical_path.columns import COLUMNS, KINDS
 from unified_profiler.analysis.critical_path.construction import TraceGraph, trace_graph
-from unified_profiler.analysis.critical_path.path import check_step, on_one_clock
+from unified_profiler.analysis.critical_path.path import check_recorded, on_one_clock
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.keywords import checked_keywords, did_you_mean
@@ -65,15 +65,15 @@ def what_if(
     """Predict how long steps would take if some operators, kernels or waits took more or less time.
 
     The graph of `critical_path` is replayed with other durations: everything starts as soon as all that it depends on
-    has happened. Without an effective change the prediction is the measurement, to the nanosecond. What is saved is often
-    less than the time of the changed operators, since another path becomes critical.
+    has happened. With factors of 1 the prediction is the measurement, to the nanosecond. What is saved is often less
+    than the time of the changed operators, since another path becomes critical.
 
     Args:
         source: A Trace or a Run.
-        changes: Factors of durations by name: 0 for no time at all, 0.5 for half, 2 for twice as long. A name is that of
-            an operator, region or kernel, a pattern such as `aten::*`, a canonical operator such as `Conv`, a category
-            such as `convolution`, or a kind of segment: `gap`, `data`, `launch`, `collective`, `copy`, ... An operator
-            includes the operators within it and the work that it launches on a device.
+        changes: Factors of durations by name: 0 for no time at all, 0.5 for half, 2 for twice as long. A name is that
+            of an operator, region or kernel, a pattern such as `aten::*`, a canonical operator such as `Conv`, a
+            category such as `convolution`, or a kind of segment: `gap`, `data`, `launch`, `collective`, `copy`, ... An
+            operator includes the operators within it and the work that it launches on a device.
         step: Only this step.
         engine: Executes the queries; the embedded DuckDB if not given.
 
@@ -92,7 +92,7 @@ def what_if(
     table = engine.run(f"select * from facts order by {order}", tables={"facts": facts})  # noqa: S608  not a user's
     _check_matches(table)
     table = _steps(table, step)
-    check_step(step, table)
+    check_recorded(table, step=step)
     assumptions = _assumptions(run)
     footer = tuple(each.text for each in assumptions)
     return WhatIf(table=table, headings=_headings(run), footer=footer, sorted_by="step", assumptions=assumptions)
@@ -117,8 +117,7 @@ def _predicted_steps(trace: TraceGraph, replayed: Ints) -> list[dict[str, Any]]:
     steps, time = trace.steps, trace.graph.time
     if not len(steps.number):
         first, last = int(time.min()), int(time.max())
-        change = int(replayed.max() - replayed.min()) - (last - first)
-        return [{"measured_ns": last - first, "predicted_ns": last - first + change}]
+        return [{"measured_ns": last - first, "predicted_ns": int(replayed.max()) - first}]
     begin = np.array([trace.main_point(int(start)) for start in steps.start.tolist()])
     change = _completed(trace, replayed) - _completed(trace, time)
     # A device that is behind the host delays the end of this step and of the one before it.

@@ -57,7 +57,8 @@ class Threads:
         work = columns.is_kind(Kind.OP, Kind.COLLECTIVE, Kind.COMPILE, Kind.KERNEL, Kind.COPY, Kind.RUNTIME)
         outer = columns.host & (columns.parent < 0) & work & ~background & (columns.thread != self.main)
         rows = np.flatnonzero(outer)
-        return rows[np.lexsort((columns.start[rows], columns.thread[rows]))]
+        ordered: Ints = rows[np.lexsort((columns.start[rows], columns.thread[rows]))]
+        return ordered
 
     def links(self) -> ThreadLinks:
         """Return the dependencies between the main thread and the others."""
@@ -99,9 +100,7 @@ class Threads:
         waited: Flags = called | awaited
         return waited
 
-    def _sources(
-        self, windows: tuple[Ints, Ints, Ints], start: Ints, ends: Ints, threads: Ints
-    ) -> tuple[Ints, Ints]:
+    def _sources(self, windows: tuple[Ints, Ints, Ints], start: Ints, ends: Ints, threads: Ints) -> tuple[Ints, Ints]:
         """Return thread and time of the cause of each start.
 
         Within a wait it is the last end before it, else the beginning of the wait. Outside of waits it is what the main
