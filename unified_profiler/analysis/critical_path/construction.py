@@ -140,10 +140,10 @@ class _Builder:
         self.first_ns = int(min(columns.start[used].min(), self.steps.start.min(initial=columns.start[used].min())))
         last_ns = int(max(columns.end[used].max(), self.steps.end.max(initial=0)))
         self.clock = LaneClock.covering(self.first_ns, last_ns)
-        self.segments = Segments.of(columns, self.clock)
         self.main = main_thread(columns)
         if self.main < 0:
             self.main = int(columns.thread.max()) + 1
+        self.segments = Segments.of(columns, self.clock, self.main)
         self.works = Works.of(columns)
 
     def build(self) -> TraceGraph:
@@ -179,7 +179,8 @@ class _Builder:
         devices = waits_for_devices(self.columns, self.segments, self.device_waits)
         threads = waits_for_threads(self.links, self.main)
         ranks, _ = waits_for_ranks(self.columns, self.waiting)
-        return HostWaits.chosen(self.segments, devices, threads, ranks, self.inferred_waits[0])
+        waits = HostWaits.chosen(self.segments, devices, threads, ranks, self.inferred_waits[0])
+        return waits.split(self.main, np.concatenate([self.steps.start, self.steps.end]))
 
     @cached_property
     def inferred_waits(self) -> tuple[HostWaits, Ints]:

@@ -49,12 +49,13 @@ class Segments:
     """The innermost event, -1 if there is none or the lane ends here."""
 
     @classmethod
-    def of(cls, columns: TraceColumns, clock: LaneClock) -> Segments:
-        """Cut the threads of a trace."""
+    def of(cls, columns: TraceColumns, clock: LaneClock, main: int) -> Segments:
+        """Cut the threads of a trace; the main thread begins with the clock."""
         rows = np.flatnonzero(columns.host)
         lane = columns.thread[rows]
         starts, ends = clock.keys(lane, columns.start[rows]), clock.keys(lane, columns.end[rows])
-        key = np.unique(np.concatenate([starts, ends]))
+        first = clock.keys(main, np.array([clock.base_ns]))
+        key = np.unique(np.concatenate([first, starts, ends]))
         depth = columns.events.column("depth").to_numpy()[rows]
         row = np.full(len(key), -1)
         # Of several events that end or start at one time, the last to be assigned wins: the outermost end, then the

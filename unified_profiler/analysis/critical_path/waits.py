@@ -38,6 +38,15 @@ class HostWaits:
         begin = np.maximum(start[kept], segments.starts(segment[kept]))
         return cls(lane[kept], begin, end[kept])
 
+    def split(self, lane: int, times: Ints) -> HostWaits:
+        """Let waits on a lane begin no earlier than the last of some times before their end, so that none is inside."""
+        if not len(times):
+            return self
+        times = np.sort(times)
+        index = np.searchsorted(times, self.end, side="left") - 1
+        inside = (self.lane == lane) & (index >= 0)
+        return HostWaits(self.lane, np.where(inside, np.maximum(self.start, times[index]), self.start), self.end)
+
     def contains(self, clock: LaneClock, keys: Ints) -> Flags:
         """Return the keys that lie within a wait, neither at its start nor at its end."""
         begin, end = clock.keys(self.lane, self.start), clock.keys(self.lane, self.end)
