@@ -15,9 +15,8 @@ from unified_profiler.analysis.step_facts import KindTimeline
 from unified_profiler.model.schema import Kind, Layer
 from unified_profiler.spi import EventConventions
 
-_DATA_LOADING = re.compile(
-    r"(?<![a-z])(data|dataset|data_?loader|data_?loading|load_?(data|batch)|(next|get|fetch)_?batch)(?![a-z])",
-    re.IGNORECASE,
+DATA_LOADING = (
+    r"(?<![a-z])(data|dataset|data_?loader|data_?loading|load_?(data|batch)|(next|get|fetch)_?batch)(?![a-z])"
 )
 """Matches words that users put into the names of regions that load data."""
 
@@ -27,7 +26,7 @@ def data_loading(timeline: KindTimeline, conventions: Mapping[str, EventConventi
     rows = timeline.rows(Kind.REGION, Kind.OP)
     events = timeline.events.select(["name", "kind", "layer", "framework"]).take(pa.array(rows))
     loads = coded(events, "kind").where(Kind.REGION.value.__eq__)
-    loads &= coded(events, "name").where(lambda name: _DATA_LOADING.search(name) is not None)
+    loads &= coded(events, "name").where(lambda name: re.search(DATA_LOADING, name, re.IGNORECASE) is not None)
     loads |= matches_convention(events, conventions, "data_loading")
     loads &= ~coded(events, "layer").where(Layer.RUNTIME.value.__eq__)  # an annotation also has a span on the device
     rows, names = rows[loads], coded(events.filter(pa.array(loads)), "name")
