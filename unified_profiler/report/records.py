@@ -117,6 +117,10 @@ class Summary(Record):
     """Sentences on where the time went."""
     ranks_verdict: tuple[Statement, ...] = ()
     """The verdict of `rank_table` on slow ranks; empty for a single rank."""
+    devices_verdict: tuple[Statement, ...] = ()
+    """The verdict of `device_table`: how long devices were idle and why; empty without a device."""
+    devices: tuple[dict[str, Any], ...] = ()
+    """Rows of `device_table().devices`."""
     step_parts: StepParts = StepParts()
     dominating_step: DominatingStep | None = None
     """If set, rows of `operators` and `categories` also have `step_self_cpu_ns`, and are sorted by it."""
