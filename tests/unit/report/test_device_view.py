@@ -132,7 +132,7 @@ def test_a_trace_of_the_cpu_has_no_devices(trace: up.Trace) -> None:
     [
         ("void cudnn::bn_fw<float, 512, true>(int, float const*)", "bn_fw"),
         (
-            "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, MulFunctor<float> >>(int)",
+            "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<MulFunctor<float> >>(int)",
             "vectorized_elementwise_kernel [BinaryFunctor, MulFunctor]",
         ),
         ("void at::native::(anonymous namespace)::CatArrayBatchedCopy<float>(float*)", "CatArrayBatchedCopy"),
