@@ -16,6 +16,7 @@ from unified_profiler.presentation.texts import LANGUAGES, shortened, texts
 from unified_profiler.report.analyses import Analyses
 from unified_profiler.report.call_tree import call_tree
 from unified_profiler.report.counters import Counter
+from unified_profiler.report.device_view import device_view
 from unified_profiler.report.rank_view import rank_view
 from unified_profiler.report.spans import span_categories
 from unified_profiler.report.step_times import RECORD, StepTimes
@@ -53,7 +54,7 @@ def document(source: Source, *, language: str | None = None) -> dict[str, Any]:
     ranks = dict(itertools.islice(analyses.ranks.items(), MOST_RANKS))
     spans = {rank: own.spans for rank, own in ranks.items()}
     steps = timelines(list(itertools.chain.from_iterable(spans.values())), origin_ns=origin)
-    breakdown, table = analyses.breakdown, analyses.rank_table
+    breakdown, table, devices = analyses.breakdown, analyses.rank_table, analyses.device_table
     return {
         "language": language,
         "texts": {name: texts(name) for name in LANGUAGES},
@@ -71,6 +72,7 @@ def document(source: Source, *, language: str | None = None) -> dict[str, Any]:
         "timelines": steps.documents,
         "steps_without_timeline": steps.left_out,
         "curves": [_curve(counter, origin) for counter in analyses.counters if counter.rank in ranks],
+        "devices": devices and device_view(analyses.run, devices, ranks=list(ranks), origin_ns=origin),
         "ranks": None if table is None else {**_cut(rank_view(table)), "table": _table(table.ranks)},
     }
 

@@ -88,7 +88,7 @@ class _WindowedTrace:
         """Return the timeline of the longest spans, which include the parents of all spans in it."""
         spans, rows = self.spans, self.rows_in(window)
         kept = rows if len(rows) <= most else rows[np.argsort(-spans.duration[rows], kind="stable")[:most]]
-        detail, details = _used(self._detail[kept], self._details)
+        detail, details = used_texts(self._detail[kept], self._details)
         slices = Slices(
             track=spans.lanes.of_row[kept],
             depth=spans.depth[kept],
@@ -147,7 +147,7 @@ def _details(module: Coded, shapes: Coded) -> tuple[Ints, list[str]]:
     return np.array(of_pair, np.int64)[codes.reshape(-1)], list(texts)
 
 
-def _used(codes: Ints, texts: Sequence[str]) -> tuple[Ints, list[str]]:
+def used_texts(codes: Ints, texts: Sequence[str]) -> tuple[Ints, list[str]]:
     """Renumber the codes for the texts that are used; -1 stays."""
     used, number = np.unique(codes, return_inverse=True)
     missing = int((used < 0).sum())

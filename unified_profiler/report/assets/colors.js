@@ -8,18 +8,30 @@
     indexing: '#d3c25a', layout: '#b9b0a2', random: '#e0a9c0', optimizer: '#5b4b8a', collective: '#154f6b',
     copy: '#96703f', data_loading: '#6fa287', bookkeeping: '#c9ced6', other: '#929aa6', step: '#cdd6e2', region: '#a9bfdc',
     module: '#d9dde4', api: '#e6cda9', compile: '#c9b3df', python: '#dcd6c8', runtime: '#7c8794',
+    compute: '#3a6ea8', communication: '#d9733f',
   };
   const PARTS = {
     op_ns: '#3a6ea8', compute_ns: '#3a6ea8', data_ns: '#6fa287', copy_ns: '#e3c35a', uncovered_ns: '#aab2bd',
     compile_ns: '#8a63b8', collective_ns: '#d9733f', transfer_ns: '#d9733f', waiting_ns: '#f0c9b0',
+    exposed_communication_ns: '#d9733f', exposed_copy_ns: '#96703f',
   };
   const PART_PATTERNS = {
     uncovered_ns: {shape: '/', bgcolor: PARTS.uncovered_ns, fgcolor: '#78828f', size: 5},
     waiting_ns: {shape: '\\', bgcolor: PARTS.waiting_ns, fgcolor: PARTS.collective_ns, size: 5},
   };
+  /* Why a device was idle: [color, hatching]. Work is saturated; idle time is pale, on a light page as on a dark one. */
+  const IDLE = {
+    host_late: ['#d9776f', '/'], synchronization: ['#a583d1', '\\'], queue_empty: ['#d9b84a', 'x'], other_stream: ['#6fae99', '-'],
+    device_overhead: ['#97a1ae', '.'], unknown: ['#7c8794', '|'],
+  };
   const STEP_PARTS = ['data_ns', 'op_ns', 'collective_ns', 'copy_ns', 'compile_ns', 'uncovered_ns'];
   /* What a rank does by itself, and then what it does with the others. */
   const RANK_PARTS = ['compute_ns', 'data_ns', 'copy_ns', 'uncovered_ns', 'transfer_ns', 'waiting_ns'];
+  /* What a device did, and why it did nothing; together they are its span. */
+  const DEVICE_PARTS = [
+    'compute_ns', 'exposed_communication_ns', 'exposed_copy_ns', 'host_late_ns', 'synchronization_ns', 'queue_empty_ns',
+    'other_stream_ns', 'device_overhead_ns', 'unknown_ns',
+  ];
   const LINES = ['#3a6ea8', '#d9733f', '#2a9d9a', '#8a63b8', '#b8901f', '#b3588f', '#557a3c', '#7c8794'];
 
   const channels = color => [1, 3, 5].map(at => parseInt(color.slice(at, at + 2), 16));
@@ -41,7 +53,18 @@
     return `#${from.map((value, at) => Math.round(value + (to[at] - value) * amount).toString(16).padStart(2, '0')).join('')}`;
   }
 
-  const categoryColor = name => CATEGORIES[name] ?? CATEGORIES.other;
+  function categoryColor(name) {
+    if (name === 'stream_idle') return pageColors().line;
+    return name in IDLE ? pale(IDLE[name][0]) : CATEGORIES[name] ?? CATEGORIES.other;
+  }
+
+  const pale = color => mixed(color, pageColors().panel, 0.6);
+
+  for (const [cause, [color, shape]] of Object.entries(IDLE)) {
+    const key = `${cause}_ns`;
+    Object.defineProperty(PARTS, key, {get: () => pale(color)});
+    Object.defineProperty(PART_PATTERNS, key, {get: () => ({shape, bgcolor: pale(color), fgcolor: color, size: 5})});
+  }
 
   /** The colors of the page as the style sheet has them now, light or dark. */
   function pageColors() {
@@ -51,5 +74,5 @@
     return {...Object.fromEntries(found), font: getComputedStyle(document.body).fontFamily};
   }
 
-  Object.assign(up, {PARTS, PART_PATTERNS, STEP_PARTS, RANK_PARTS, LINES, categoryColor, inkOn, mixed, pageColors});
+  Object.assign(up, {PARTS, PART_PATTERNS, STEP_PARTS, RANK_PARTS, DEVICE_PARTS, LINES, categoryColor, inkOn, mixed, pageColors});
 })(window.unifiedProfilerReport ??= {});

@@ -132,5 +132,5 @@
   }
 
   Object.assign(up.figures, {stepParts, categories, regions});
-  up.figureParts.partBars = partBars;
+  Object.assign(up.figureParts, {partBars, meansOf});
 })(window.unifiedProfilerReport ??= {});

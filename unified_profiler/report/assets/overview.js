@@ -8,12 +8,16 @@
     up.byId('overview-title').replaceChildren(up.element('bdi', {}, up.visible(title, 120)));
     document.title = `${up.visible(title, 120)} · unified_profiler`;
     up.byId('to-ranks').hidden = !summary.ranks_verdict.length;
+    up.byId('to-devices').hidden = !summary.devices.length;
     drawCommand(summary.command);
     up.byId('notices').replaceChildren(...summary.notices.map(notice => noticeItem('notice', notice)));
     up.byId('findings').replaceChildren(...findings(summary));
     up.byId('figures').replaceChildren(...keyFigures(summary));
     up.byId('facts').replaceChildren(...facts(summary));
-    drawParts(summary.step_parts);
+    for (const id of ['devices', 'parts']) up.byId(`overview-${id}-title`).hidden = !summary.devices.length;
+    const all = key => summary.devices.reduce((sum, row) => sum + row[key], 0);
+    drawParts('devices', up.DEVICE_PARTS.map(key => [key, all(key)]), all('span_ns'));
+    drawParts('parts', up.STEP_PARTS.map(key => [key, summary.step_parts[key]]), summary.step_parts.wall_ns);
     up.byId('made-by').textContent = up.text('ui.footer.made_by', {version: summary.profiler_version});
   }
 
@@ -44,9 +48,10 @@
   }
 
   /** Where the time went, and of the slowest ranks the fact and its cause. */
-  function findings({findings, ranks_verdict}) {
+  function findings({findings, ranks_verdict, devices_verdict}) {
     const slow = up.paragraphs(ranks_verdict);
     const items = [
+      ...devices_verdict.map(statement => findingItem('devices', [statement])),
       ...findings.map(finding => findingItem('finding', [finding])),
       ...slow.slice(0, MOST_SLOW).map(statements => findingItem('ranks', statements.slice(0, 2))),
     ];
@@ -109,20 +114,20 @@
       up.element('dt', {}, up.text(`ui.facts.${key}`)), up.element('dd', {'data-fact': key}, up.element('bdi', {}, value))]);
   }
 
-  /** All recorded steps together, as one bar. */
-  function drawParts(parts) {
-    const shares = up.STEP_PARTS.map(key => ({key, share: parts[key] / (parts.wall_ns || 1)})).filter(({share}) => share > 0);
-    const host = up.byId('overview-parts');
+  /** Where the time of all recorded steps, or of all devices, went: as one bar. */
+  function drawParts(id, parts, whole) {
+    const shares = parts.map(([key, value]) => ({key, share: value / (whole || 1)})).filter(({share}) => share > 0);
+    const host = up.byId(`overview-${id}`);
     host.hidden = !shares.length;
     const told = shares.map(({key, share}) => `${up.text(`part.${key}`)} ${up.share(share)}`);
-    host.setAttribute('aria-label', `${up.text('ui.sections.parts')}: ${told.join(up.text('ui.list_separator'))}`);
+    host.setAttribute('aria-label', `${up.text(id === 'devices' ? 'ui.overview.devices' : 'ui.sections.parts')}: ${told.join(up.text('ui.list_separator'))}`);
     host.replaceChildren(...shares.map(({key, share}) => {
       const piece = up.element('span', {'data-part': key});
       piece.style.flexGrow = share;
       piece.style.backgroundColor = up.PARTS[key];
       return piece;
     }));
-    up.byId('overview-parts-legend').replaceChildren(...shares.map(({key}, at) => legendEntry(up.PARTS[key], told[at], key)));
+    up.byId(`overview-${id}-legend`).replaceChildren(...shares.map(({key}, at) => legendEntry(up.PARTS[key], told[at], key)));
   }
 
   function legendEntry(color, text, key) {

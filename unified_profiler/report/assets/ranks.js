@@ -8,13 +8,14 @@
     'event_count', 'failure_count', 'ended',
   ];
 
-  function ranksPage({ranks, summary}) {
+  function ranksPage({ranks, summary, devices}) {
     const tables = Object.fromEntries(['ranks', 'clocks', 'processes'].map(id => [id, new up.DataTable(up.byId(`${id}-table`))]));
     const measure = up.byId('ranks-measure');
     const map = new up.Chart(up.byId('ranks-map'), () => up.figures.rankMap(ranks, measure.querySelector('input:checked').value));
     measure.addEventListener('change', () => map.refresh());
     new up.Chart(up.byId('ranks-parts'), () => up.figures.rankParts(ranks));
-    for (const id of ['ranks-map', 'ranks-parts']) up.byId(id).closest('.part').hidden = up.byId(id).hidden;
+    new up.Chart(up.byId('ranks-devices'), () => devices && up.figures.deviceBars(devices));
+    for (const id of ['ranks-map', 'ranks-parts', 'ranks-devices']) up.byId(id).closest('.part').hidden = up.byId(id).hidden;
     up.byId('ranks-table').closest('.part').hidden = !ranks.table.rows.length;
     up.byId('clocks-table').closest('.part').hidden = !ranks.clocks;
     const draw = () => {

@@ -17,7 +17,6 @@
     try {
       const data = JSON.parse(await unpacked(up.byId('packed-document').textContent));
       up.useTexts(data.texts, data.language);
-      up.translatePage();
       build(data);
       reached('interactive');
     } catch (error) {
@@ -44,6 +43,8 @@
 
   /** Set up the sections there is something for; the others go, with their links. */
   function build(data) {
+    up.byId('parts-lead').firstElementChild.dataset.text = data.devices ? 'ui.parts.lead_host' : 'ui.parts.lead';
+    up.translatePage();
     redraw(() => up.drawOverview(data));
     const timeline = when(data.timelines.some(hasSlices), 'timeline', () => up.timelineSection(data));
     if (timeline) redraws.push(timeline.draw);
@@ -51,6 +52,7 @@
       ['operators', true, up.operatorsSection],
       ['flame', data.flames.some(hasSlices), up.flameSection],
       ['api', data.api.length, up.apiSection],
+      ['devices', data.devices, up.devicesPage],
       ['ranks', data.ranks, up.ranksPage],
     ]) {
       const draw = when(there, id, () => section(data));

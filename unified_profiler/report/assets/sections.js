@@ -7,7 +7,11 @@
     'self_share', 'self_ns', 'total_ns', 'mean_ns', 'min_ns', 'max_ns', 'call_count', 'self_device_share', 'self_device_ns',
     'device_ns', 'device_average_ns', 'self_cpu_bytes', 'cpu_bytes', 'self_device_bytes', 'device_bytes', 'flops',
   ];
-  const KINDS = {name: 'name', op: 'name', module: 'name', host: 'name', input_shapes: 'name', framework: 'text', category: 'category', ended: 'text'};
+  const KINDS = {
+    name: 'name', op: 'name', module: 'name', host: 'name', input_shapes: 'name', framework: 'text', category: 'category', ended: 'text',
+    device: 'text', cause: 'category', host_activity: 'name', host_region: 'text', host_source: 'name', kernel: 'name', operator: 'name',
+    memory: 'text', collective: 'name', shapes: 'text',
+  };
 
   const kindOf = key => KINDS[key] ?? (key.endsWith('_share') ? 'share' : 'number');
 
@@ -77,8 +81,8 @@
   function slicesSection(id, document, on) {
     const part = name => up.byId(`${id}-${name}`);
     const view = new up.SlicesView(part('canvas'), document.categories, {
-      describe,
-      choose: slice => { part('detail').textContent = slice < 0 ? '' : sentenceOf(view.slices, slice); on.choose?.(slice); },
+      describe: on.describe ?? describe,
+      choose: slice => { part('detail').textContent = slice < 0 ? '' : sentenceOf((on.describe ?? describe)(view.slices, slice)); on.choose?.(slice); },
       activate: on.activate,
     });
     const search = () => {
@@ -118,8 +122,7 @@
     return [up.visible(slices.source.names[slices.name[slice]]), ...pairs];
   }
 
-  function sentenceOf(slices, slice) {
-    const [name, ...pairs] = describe(slices, slice);
+  function sentenceOf([name, ...pairs]) {
     return [name, ...pairs.map(([label, value]) => `${label} ${value}`)].join(up.text('ui.slices.separator'));
   }
 

@@ -12,8 +12,11 @@
       this.category = Uint8Array.from(slices.category);
       this.name = Uint32Array.from(slices.name);
       this.lanes = lanesOf(slices);
-      this.labels = source.names.map(name => up.visible(name, 200));
+      this.relabel(name => name);
     }
+
+    /** Write names in the language of now, where they are words of ours. */
+    relabel(name) { this.labels = this.source.names.map(found => up.visible(name(found), 200)); }
 
     duration(slice) { return this.source.slices.duration[slice]; }
     self(slice) { return this.source.slices.self[slice]; }
