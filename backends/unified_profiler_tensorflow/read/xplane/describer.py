@@ -19,7 +19,7 @@ from unified_profiler.spi.xplane.lanes import LaneKind, XPlaneLane, device_name
 from unified_profiler.spi.xplane.planes import Stats
 from unified_profiler.spi.xplane.stats import attributes_json
 from unified_profiler_tensorflow.read.node_lookup import NodeLookup
-from unified_profiler_tensorflow.read.xplane.values import UNKNOWN, EventValues, Role, operator
+from unified_profiler_tensorflow.read.xplane.values import ASYNC_START, UNKNOWN, EventValues, Role, operator
 
 NODE = re.compile(r"([A-Za-z0-9.][A-Za-z0-9_./>-]*):([A-Z_][A-Za-z0-9_]*)")
 """`path:Type`, by the rule of TensorFlow's own tools (tf_op_utils)."""
@@ -27,8 +27,12 @@ _FUNCTION = re.compile(r"__(inference|forward|backward)_")
 _COLLECTIVE_KERNEL = re.compile(r"(nccl|rccl)\w*Kernel", re.IGNORECASE)
 _COPY = re.compile(r"mem(cpy|set)", re.IGNORECASE)
 _EAGER_CALL = "EagerLocalExecute: "
-_ASYNC_START = "ExecutorState::ProcessAsync::Start"
 _SHARED_WORK = "ParallelFor"
+_FETCH = re.compile(r"(\w*GetNext\w*)Op::DoCompute")
+"""The work of a node that gets the next element of a dataset, of which the event of the node itself is only the start.
+"""
+_LOOP_INPUT = re.compile(r"ReduceIterator::(?:(?!Scan::)[^:]+::)*Scan::[^:]+")
+"""The input of a loop over a dataset in a `tf.function`, which TensorFlow runs as a Scan over the dataset."""
 _ROLES = {
     "KernelAndDeviceFunc::Run": Role.EAGER_KERNEL,
     "ExecutorState::Process": Role.EXECUTOR,
@@ -82,9 +86,11 @@ class Describer:
             return _annotation(name, stats)
         if name in _MEMORY:
             return _memory(name, stats)
-        if name == _ASYNC_START and "kernel_type" in stats:
+        if name == ASYNC_START and "kernel_type" in stats:
             op_type, path = str(stats.pop("kernel_type")), str(stats.pop("name", ""))
             return operator(op_type, path, role=Role.ASYNC_START, stats=stats, lookup=self.lookup)
+        if _LOOP_INPUT.fullmatch(name):
+            return EventValues(name, Layer.FRAMEWORK, Kind.REGION, attributes=attributes_json(stats))
         node = NODE.fullmatch(name)
         if node and not self._is_function(node[2]):
             return operator(node[2], node[1], role=Role.NODE, stats=stats, lookup=self.lookup)
@@ -135,6 +141,8 @@ class Describer:
         if name.startswith(_EAGER_CALL):
             called = name.removeprefix(_EAGER_CALL)
             role, op_type = Role.EAGER_CALL, None if self._is_function(called) else called
+        elif fetch := _FETCH.fullmatch(name):
+            role, op_type = Role.FETCH, fetch[1]
         elif name.startswith(_SHARED_WORK):
             role = Role.SHARED_WORK
         correlation_id = int_or_none(stats.pop("correlation_id", None))
