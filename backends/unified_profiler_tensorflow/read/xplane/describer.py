@@ -26,6 +26,12 @@ NODE = re.compile(r"([A-Za-z0-9.][A-Za-z0-9_./>-]*):([A-Z_][A-Za-z0-9_]*)")
 _FUNCTION = re.compile(r"__(inference|forward|backward)_")
 _COLLECTIVE_KERNEL = re.compile(r"(nccl|rccl)\w*Kernel", re.IGNORECASE)
 _COPY = re.compile(r"mem(cpy|set)", re.IGNORECASE)
+_COPY_DETAILS = ("memcpy_details", "memset_details")
+_COPY_SIZE = re.compile(r"\bsize:(\d{1,19})\b")
+_COLLECTIVE_INSTRUCTION = re.compile(
+    r"%?(async-)?(all-reduce|all-gather|reduce-scatter|(ragged-)?all-to-all|collective-(permute|broadcast)|send|recv)\b"
+)
+_COPY_INSTRUCTION = re.compile(r"%?(async-)?(copy|copy-start|copy-done|infeed|outfeed)(\.\d+)*( =|$)")
 _EAGER_CALL = "EagerLocalExecute: "
 _SHARED_WORK = "ParallelFor"
 _FETCH = re.compile(r"(\w*GetNext\w*)Op::DoCompute")
@@ -70,7 +76,9 @@ class Describer:
     def _describe(self, description: EventDescription) -> EventValues:
         name, stats = description.name, dict(description.stats)
         if description.lane.kind is LaneKind.STREAM:
-            return self._device_work(name, stats)
+            return self._device_work(name, stats, _stream_kind(name, stats))
+        if description.lane.kind is LaneKind.CORE:
+            return self._device_work(name, stats, _instruction_kind(name, stats))
         if description.lane.kind is LaneKind.DERIVED:
             return EventValues(name, Layer.FRAMEWORK, Kind.REGION, attributes=attributes_json(stats))
         return self._host_event(name, stats)
@@ -96,14 +104,15 @@ class Describer:
             return operator(node[2], node[1], role=Role.NODE, stats=stats, lookup=self.lookup)
         return self._runtime_event(name, stats)
 
-    def _device_work(self, name: str, stats: Stats) -> EventValues:
-        """Describe an event of a stream of an accelerator."""
+    def _device_work(self, name: str, stats: Stats, kind: Kind) -> EventValues:
+        """Describe an event of a stream or a core of an accelerator."""
         correlation_id = int_or_none(stats.pop("correlation_id", None))
         label = NODE.fullmatch(str(stats.get("tf_op") or stats.get("name") or ""))
         node, op_type = label.groups() if label else _origin(self._compiled(stats))
         return EventValues(
             name,
-            kind=_device_kind(name, stats),
+            kind=kind,
+            bytes=_copied_bytes(stats),
             canonical=self.lookup.canonical(node, op_type) if op_type else UNKNOWN,
             module=self.lookup.module(node),
             correlation_id=correlation_id,
@@ -190,8 +199,22 @@ def _memory(name: str, stats: Stats) -> EventValues:
     )
 
 
-def _device_kind(name: str, stats: Stats) -> Kind:
+def _stream_kind(name: str, stats: Stats) -> Kind:
     if _COLLECTIVE_KERNEL.match(name):
         return Kind.COLLECTIVE
-    is_copy = "memcpy_details" in stats or "memset_details" in stats or _COPY.match(name)
+    is_copy = any(key in stats for key in _COPY_DETAILS) or _COPY.match(name)
     return Kind.COPY if is_copy else Kind.KERNEL
+
+
+def _instruction_kind(name: str, stats: Stats) -> Kind:
+    """Return the kind of an instruction on a TPU, by its name or its category."""
+    texts = name, str(stats.get("hlo_category", ""))
+    if any(map(_COLLECTIVE_INSTRUCTION.match, texts)):
+        return Kind.COLLECTIVE
+    return Kind.COPY if any(map(_COPY_INSTRUCTION.match, texts)) else Kind.KERNEL
+
+
+def _copied_bytes(stats: Stats) -> int | None:
+    """Return the size of a copy, whose details are `kind_src:pageable kind_dst:device size:64 dest:0 async:1`."""
+    sizes = (_COPY_SIZE.search(str(stats[key])) for key in _COPY_DETAILS if key in stats)
+    return next((int_or_none(int(size[1])) for size in sizes if size), None)
