@@ -36,6 +36,9 @@ ENVIRONMENT := $(STAMPS)/environment-$(subst $(comma),-,$(EXTRAS))
 INSTALLED := $(STAMPS)/installed
 TEST_TOOLS := $(STAMPS)/test
 BENCH_TOOLS := $(STAMPS)/bench
+# HolisticTraceAnalysis, with which the device analyses are compared, has an environment of its own.
+PEER := $(VENV)-hta
+PEER_TOOLS := $(STAMPS)/peer
 # Folders count as well as files, so that a deleted file makes a new wheel too.
 SOURCES := $(shell find unified_profiler backends -name __pycache__ -prune -o -print) pyproject.toml README.md LICENSE
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -54,8 +57,8 @@ test: lint $(INSTALLED) $(TEST_TOOLS) browser java
 	for _ in $$(seq $(LOAD)); do $(BIN)/python -c '$(BUSY)' $$$$ & done; \
 	UNIFIED_PROFILER_TEST_INSTALLED=1 $(BIN)/pytest --numprocesses 2 --dist loadfile $(PYTEST)
 
-bench: $(INSTALLED) $(BENCH_TOOLS)
-	$(BIN)/python -m benchmarks
+bench: $(INSTALLED) $(BENCH_TOOLS) $(PEER_TOOLS)
+	HTA_PYTHON=$(PEER)/bin/python $(BIN)/python -m benchmarks
 
 fuzz: $(INSTALLED)
 	$(BIN)/python -m tests.fuzz --count $(FUZZ_COUNT) $(addprefix --format ,$(subst $(comma),$(space),$(FORMATS)))
@@ -75,7 +78,7 @@ docs: $(ENVIRONMENT)
 
 clean:
 	rm -rf build dist site demo-profile .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(PEER)
 
 editable: $(ENVIRONMENT)
 	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
@@ -131,6 +134,17 @@ $(TEST_TOOLS): pyproject.toml constraints.txt | $(ENVIRONMENT)
 $(BENCH_TOOLS): pyproject.toml constraints.txt | $(ENVIRONMENT)
 	$(PIP) install --quiet --constraint constraints.txt "$$(echo build/wheel/*.whl)[bench]"
 	@touch $@
+
+$(PEER_TOOLS): benchmarks/peer-constraints.txt | $(TOOLS)
+	@rm -rf $(PEER)
+	@echo "Installing HolisticTraceAnalysis into $(PEER)"
+	@if $(PYTHON) -m venv $(PEER) && $(PEER)/bin/python -m pip --disable-pip-version-check install --quiet \
+	    --constraint benchmarks/peer-constraints.txt HolisticTraceAnalysis pandas; then touch $@; else \
+	  rm -rf $(PEER); \
+	  echo "################################################################################"; \
+	  echo "# HolisticTraceAnalysis could not be installed: THE DEVICE ANALYSES WILL NOT BE #"; \
+	  echo "# COMPARED WITH IT. benchmarks/peer-constraints.txt has the versions it needs.  #"; \
+	  echo "################################################################################"; fi
 
 $(INSTALLED): $(WHEEL) | $(ENVIRONMENT)
 	$(PIP) install --quiet --no-deps --force-reinstall build/wheel/*.whl

@@ -149,7 +149,7 @@ def _megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB"
 
 
-def _peak() -> int:
+def peak_memory() -> int:
     """Return the peak memory of this process; getrusage would count that of the one which started it, too."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
@@ -157,9 +157,9 @@ def _peak() -> int:
 
 def memory_growth(path: Path) -> str:
     """Normalize a file and return by how much the peak memory of this process has grown."""
-    before = _peak()
+    before = peak_memory()
     KinetoNormalizer().normalize(NativeCapture(backend="torch", files=(path,)))
-    return str(_peak() - before)
+    return str(peak_memory() - before)
 
 
 def _in_a_process(task: str, path: Path) -> str:

@@ -19,6 +19,13 @@ backend: Backend = BackendDescriptor(
             synchronizing_collectives=r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier",
             collective_name_key="Collective name",
             collective_ranks_key="Process Group Ranks",
+            collective_group_key="Process Group Name",
+            collective_group_size_key="Group size",
+            collective_elements_keys=("In msg nelems", "Out msg nelems"),
+            collective_type_key="dtype",
+            synchronizing_calls=r"^(cuda|cu|hip|ur|xpu|mtia)\w*Synchronize$|^cudaMemcpy$|^hipMemcpy(WithStream)?$",
+            pinned_copies=r"\bPinned\b",
+            pageable_copies=r"\bPageable\b",
         ),
     ),
 )

@@ -10,7 +10,8 @@
 | `text` | output and drawings: nothing |
 
 A command may name what the page has not made: a training (train.py, script.py, package.train), recorded runs of two
-ranks (profile, before, after) and a trace of torch's (kineto.pt.trace.json.gz) are there for all.
+ranks (profile, before, after) and traces of torch's, without and with a GPU (kineto.pt.trace.json.gz,
+gpu.pt.trace.json.gz), are there for all.
 """
 
 from __future__ import annotations
@@ -146,8 +147,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     for name in ("train.py", "script.py", "package/train.py"):
         (standing / name).parent.mkdir(exist_ok=True)
         (standing / name).write_text(TRAINING)
-    golden = ROOT / "tests" / "golden" / "kineto" / "cpu_only_rank34.json.gz"
-    shutil.copy(golden, standing / "kineto.pt.trace.json.gz")
+    golden = ROOT / "tests" / "golden" / "kineto"
+    shutil.copy(golden / "cpu_only_rank34.json.gz", standing / "kineto.pt.trace.json.gz")
+    shutil.copy(golden / "nccl_rank.json.gz", standing / "gpu.pt.trace.json.gz")
     commands = Commands(standing)
     try:
         for rank in (0, 1):

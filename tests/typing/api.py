@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import unified_profiler as up
-from unified_profiler.analysis import RankTable
+from unified_profiler.analysis import DeviceTable, RankTable
 from unified_profiler.engine import Result
 from unified_profiler.errors import ArgumentError, BackendError, QueryError
 from unified_profiler.integrations import keras, lightning, mindspore, tensorflow, transformers
@@ -111,6 +111,13 @@ summary: up.Summary = up.summarize(trace)
 sentences: list[str] = [finding.text for finding in summary.findings]
 aligned: up.Run = up.align_clocks(up.read("profile"))
 ranks_table: RankTable = up.rank_table(aligned)
+devices: DeviceTable = up.device_table(run, by="stream")
+idle: list[str] = [statement.text for statement in devices.verdict]
+of_devices: list[Result] = [
+    *(devices.devices, devices.classes, up.gap_table(run, by="stream", row_limit=5), up.launch_table(run, by="kernel")),
+    *(up.queue_table(run, full=1024), up.copy_table(trace), up.collective_table(run), up.kernel_table(run)),
+    up.kernel_sequences(run, length=4, row_limit=None),
+]
 slow: list[int] = [straggler.rank for straggler in ranks_table.stragglers]
 text: str = str(table) + str(up.step_breakdown(trace))
 comparison: up.Diff = up.diff(up.read("before"), trace, by="origin", threshold="5%")

@@ -25,6 +25,8 @@ Floats = npt.NDArray[np.float64]
 ROUNDS = 3
 """Rounds of estimating the true times of the collectives from the clocks and vice versa."""
 FEWEST_FOR_DRIFT = 8
+MAX_DRIFT = 0.004
+"""Growth of an offset per unit of time that no clock exceeds."""
 
 TABLE = pa.schema({"rank": pa.int32(), "ahead_ns": pa.float64(), "drift": pa.float64(), "at_ns": pa.int64()})
 
@@ -163,6 +165,8 @@ def _fit(times: Floats, ahead: Floats) -> _ClockLine:
         residuals = y - offset - slope * x
         weight = 1 / np.maximum(np.abs(residuals) / (1.5 * _scale(residuals)), 1.0)
         offset, slope = _least_squares(x, y, weight, with_slope=len(x) >= FEWEST_FOR_DRIFT)
+    if abs(slope) > MAX_DRIFT:
+        return _ClockLine(middle, float(np.median(y)))  # the compared collectives are not the same ones
     return _ClockLine(middle, offset, slope)
 
 

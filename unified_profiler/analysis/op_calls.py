@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from unified_profiler.analysis.ancestry import nearest, parent_rows
 from unified_profiler.analysis.columns import Flags, coded, ints, numbered
 from unified_profiler.analysis.op_tree import OpTree, op_tree
 from unified_profiler.model.nesting import Ints
@@ -23,7 +24,7 @@ NEEDED = (
 
 _MEASURES = (
     *("counted", "self_cpu_ns", "cpu_ns", "self_device_ns", "device_ns", "self_cpu_bytes", "cpu_bytes"),
-    *("self_device_bytes", "device_bytes", "flops", "work_ns"),
+    *("self_device_bytes", "device_bytes", "flops", "work_ns", "busy_ns"),
 )
 
 
@@ -48,6 +49,7 @@ def op_calls(events: EventTable, *, keys: Sequence[str], regions: bool) -> pa.Ta
     measures = _measures(events, tree, counted)
     self_device = measures["self_device_ns"]
     measures["work_ns"] = np.where(tree.on_device, self_device, 0) if separate else self_device
+    measures["busy_ns"] = _busy(tree, parent_rows(events), shown)
     columns = {name: pa.array(values) for name, values in measures.items()}
     table = pa.table({**{name: events.column(name) for name in keys}, **columns})
     return table if shown.all() else table.filter(pa.array(shown))
@@ -84,6 +86,15 @@ def _measures(events: EventTable, tree: OpTree, counted: Flags) -> dict[str, Int
         "device_bytes": tree.device_memory.total * counted,
         "flops": ints(events, "flops", null=0),
     }
+
+
+def _busy(tree: OpTree, parent: Ints, shown: Flags) -> Ints:
+    """Return the self time of each shown call with that of the calls inside it that have no row, each counted once."""
+    hidden = np.flatnonzero(tree.node & ~shown)
+    owner = nearest(parent[hidden], parent=parent, wanted=shown)
+    busy = tree.cpu.own.copy()
+    np.add.at(busy, owner[owner >= 0], tree.cpu.own[hidden[owner >= 0]])
+    return busy
 
 
 def outermost(events: EventTable, shown: Flags, group: Ints) -> Flags:

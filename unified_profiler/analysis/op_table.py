@@ -85,6 +85,9 @@ def op_table(
     calls and totals of a group are those of its outermost calls, and device work counts for the operators that
     launched it.
 
+    `self_cpu_share` is of the self times of all rows. `cpu_share` is of the time in which the threads were in any of
+    these calls: the same, unless calls contain spans that have no row, such as compilation or work of a thread pool.
+
     Args:
         source: A Trace or a Run; of a run, all ranks and cycles together unless grouped by them.
         by: One or several of `GROUPINGS`: name, shapes (name and input shapes), op, origin, category, module, step...
@@ -109,7 +112,7 @@ def op_table(
     )
     sql = load("op_table", keys=", ".join(keys), order=order_by(sorted_by, keys=keys, measures=MEASURES))
     groups = engine.run(sql, tables={"calls": calls})
-    table = groups.drop_columns(["work_ns"])
+    table = groups.drop_columns(["work_ns", "busy_ns"])
     headings = {**{key: key.replace("_", " ").capitalize() for key in keys}, **_measured(table)}
     return Result(table=table.slice(0, row_limit), headings=headings, footer=_footer(groups), sorted_by=sorted_by)
 
@@ -147,6 +150,11 @@ def _has_values(table: pa.Table, name: str) -> bool:
 
 
 def _footer(groups: pa.Table) -> tuple[str, ...]:
-    cpu, device = (pc.sum(groups.column(name)).as_py() or 0 for name in ("self_cpu_ns", "work_ns"))
-    lines = (f"Self CPU time total: {format_time(cpu)}", f"Self device time total: {format_time(device)}")
-    return lines if device else lines[:1]
+    measured = ("self_cpu_ns", "busy_ns", "work_ns")
+    cpu, busy, device = (pc.sum(groups.column(name)).as_py() or 0 for name in measured)
+    lines = (
+        (True, f"Self CPU time total: {format_time(cpu)}"),
+        (busy != cpu, f"CPU time total: {format_time(busy)}, including what has no row"),
+        (device != 0, f"Self device time total: {format_time(device)}"),
+    )
+    return tuple(line for shown, line in lines if shown)

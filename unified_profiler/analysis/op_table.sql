@@ -1,5 +1,6 @@
 -- Calls of operators in groups. `calls` has one row per call; `counted` is 0 where a call lies within another one of
--- its group, and the whole times and bytes of such a call are 0. `work_ns` is device work, each piece once.
+-- its group, and the whole times and bytes of such a call are 0. `work_ns` is device work, each piece once, and `busy_ns`
+-- host time, each moment of a thread once, which also contains what runs inside calls but has no row.
 with
 groups as (
     select
@@ -9,6 +10,7 @@ groups as (
         sum(self_device_ns) as self_device_ns,
         sum(device_ns) as device_ns,
         sum(work_ns) as work_ns,
+        sum(busy_ns) as busy_ns,
         sum(cpu_bytes) as cpu_bytes,
         sum(self_cpu_bytes) as self_cpu_bytes,
         sum(device_bytes) as device_bytes,
@@ -22,7 +24,7 @@ select
     {keys},
     self_cpu_ns / nullif(sum(self_cpu_ns) over (), 0) as self_cpu_share,
     cast(self_cpu_ns as bigint) as self_cpu_ns,
-    cpu_ns / nullif(sum(self_cpu_ns) over (), 0) as cpu_share,
+    cpu_ns / nullif(sum(busy_ns) over (), 0) as cpu_share,
     cast(cpu_ns as bigint) as cpu_ns,
     cpu_ns / nullif(call_count, 0) as cpu_average_ns,
     cast(self_device_ns as bigint) as self_device_ns,
@@ -35,6 +37,7 @@ select
     cast(self_device_bytes as bigint) as self_device_bytes,
     cast(call_count as bigint) as call_count,
     cast(flops as bigint) as flops,
-    cast(work_ns as bigint) as work_ns
+    cast(work_ns as bigint) as work_ns,
+    cast(busy_ns as bigint) as busy_ns
 from groups
 order by {order}

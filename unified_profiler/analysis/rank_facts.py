@@ -19,9 +19,10 @@ import pyarrow as pa
 
 from unified_profiler.analysis import step_facts
 from unified_profiler.analysis.columns import Flags, coded, ints
+from unified_profiler.analysis.data_loading import data_loading
 from unified_profiler.analysis.intervals import EMPTY, IntervalSet
 from unified_profiler.analysis.step_facts import KindTimeline, Steps
-from unified_profiler.model.nesting import Ints, is_kind
+from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.spi import EventConventions
 
@@ -31,10 +32,6 @@ SMALL = 0.01
 """An operator has facts if it took at least this share of one of the steps."""
 
 _SYNCHRONIZING_OPS = frozenset({"x:AllReduce", "x:AllGather", "x:ReduceScatter", "x:AllToAll"})
-_DATA_LOADING = (
-    r"(?<![a-z])(data|dataset|data_?loader|data_?loading|load_?(data|batch)|(next|get|fetch)_?batch)(?![a-z])"
-)
-"""Matches words that users put into the names of regions that load data."""
 
 
 def rank_facts(events: EventTable, conventions: Mapping[str, EventConventions]) -> pa.Table:
@@ -48,7 +45,7 @@ def rank_facts(events: EventTable, conventions: Mapping[str, EventConventions]) 
     steps = timeline.steps()
     if not len(steps.number):
         return step_facts.FACTS.empty_table()
-    loading = _data_loading(timeline, conventions)
+    loading = data_loading(timeline, conventions)
     own_work, order = _part_order(timeline, reduce(or_, loading.values(), EMPTY))
     collectives = _synchronizing_collectives(timeline, conventions)
     tables = [*step_facts.part_facts(steps, order), *step_facts.region_facts(timeline, steps)]
@@ -75,17 +72,6 @@ def _part_order(timeline: KindTimeline, loading: IntervalSet) -> tuple[IntervalS
         order = [("compute", device), copies, collectives, ("data", loading), ("compute", host)]
         return device | copies[1], order
     return loading | host, [("data", loading), ("compute", host), copies, collectives]
-
-
-def _data_loading(timeline: KindTimeline, conventions: Mapping[str, EventConventions]) -> dict[str, IntervalSet]:
-    """Return the names of the regions and operators that load data, and when they ran."""
-    rows = timeline.rows(Kind.REGION, Kind.OP)
-    events = timeline.events.select(["name", "kind", "framework"]).take(pa.array(rows))
-    loads = is_kind(events, Kind.REGION) & _matching(events, "name", _DATA_LOADING)
-    for framework, convention in conventions.items():
-        loads |= _is_of(events, framework) & _matching(events, "name", convention.data_loading)
-    rows, names = rows[loads], coded(events.filter(pa.array(loads)), "name")
-    return {names.values[code]: timeline.during(rows[names.codes == code]) for code in np.unique(names.codes)}
 
 
 def _is_of(events: EventTable, framework: str) -> Flags:

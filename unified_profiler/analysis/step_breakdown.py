@@ -1,18 +1,36 @@
-"""`step_breakdown`: splits the wall time of each step into operators, collectives, copies and compilation."""
+"""`step_breakdown`: splits the wall time of each step by what the host did: data, operators, collectives, copies."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial, reduce
+from operator import or_
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from unified_profiler.analysis.columns import coded
+from unified_profiler.analysis.data_loading import data_loading
+from unified_profiler.analysis.devices.work import is_accelerator
+from unified_profiler.analysis.intervals import EMPTY
 from unified_profiler.analysis.sql import load
-from unified_profiler.analysis.step_facts import COLUMNS, FACTS, breakdown_facts
+from unified_profiler.analysis.step_facts import (
+    COLUMNS,
+    FACTS,
+    KindTimeline,
+    part_facts,
+    region_facts,
+    with_trace_columns,
+)
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
 from unified_profiler.keywords import checked_keywords
+from unified_profiler.model.schema import EventTable, Kind
+from unified_profiler.registry import conventions
+from unified_profiler.spi import EventConventions
 
-_PARTS = ("wall_ns", "op_ns", "collective_ns", "copy_ns", "compile_ns", "uncovered_ns")
+_PARTS = ("wall_ns", "data_ns", "op_ns", "collective_ns", "copy_ns", "compile_ns", "uncovered_ns")
+_ONLY_IF_ANY = frozenset({"data_ns", "compile_ns"})
 _REGIONS = pa.map_(pa.string(), pa.int64())
 _SCHEMA = pa.schema(
     {
@@ -25,12 +43,12 @@ _SCHEMA = pa.schema(
 
 @checked_keywords
 def step_breakdown(source: Source, *, engine: Engine | None = None) -> Result:
-    """Split the wall time of each recorded step by the kind of work that ran in it.
+    """Split the wall time of each recorded step by what the host did in it.
 
-    All time of a step counts once, over all threads and devices: in `collective_ns` if a collective ran, else in
-    `copy_ns` if a copy ran, else in `compile_ns` if the framework compiled, else in `op_ns` if an operator or kernel
-    ran, else in `uncovered_ns`, so that these five add up to `wall_ns`. Work of a device counts for the step during
-    which it ran, which may be later than the one that launched it. `regions_ns` has the time of each of the user's
+    All time of a step counts once, over all threads: in `data_ns` if the program loaded data or waited for it, else in
+    `collective_ns` if a collective ran, else in `copy_ns` if a copy ran, else in `compile_ns` if the framework
+    compiled, else in `op_ns` if an operator ran, else in `uncovered_ns`, so that these six add up to `wall_ns`. The
+    work of devices is not part of it: see `device_table`. `regions_ns` has the time of each of the user's
     regions by name; regions contain operators and one another, so each is at most the wall time, not their sum. The
     framework's own annotations, such as torch's `Optimizer.step#...`, are rows of `op_table`.
 
@@ -39,7 +57,9 @@ def step_breakdown(source: Source, *, engine: Engine | None = None) -> Result:
         engine: Executes the query; the embedded DuckDB if not given.
     """
     engine = engine or DuckDBEngine()
-    facts = engine.each_trace(traces_of(source), breakdown_facts, columns=COLUMNS, schema=FACTS)
+    function = partial(breakdown_facts, conventions=conventions())
+    columns = (*COLUMNS, "device", "framework")
+    facts = engine.each_trace(traces_of(source), function, columns=columns, schema=FACTS)
     table = engine.run(load("step_breakdown"), tables={"facts": facts})
     regions = engine.run(load("step_regions"), tables={"facts": facts})
     table = table.append_column("regions_ns", _regions(table, regions)).cast(_SCHEMA)
@@ -47,10 +67,29 @@ def step_breakdown(source: Source, *, engine: Engine | None = None) -> Result:
     return Result(table=table, headings=_headings(table), footer=footer, sorted_by="step")
 
 
+def breakdown_facts(events: EventTable, conventions: Mapping[str, EventConventions]) -> pa.Table:
+    """Return the wall time of each step of one trace, its parts, and its regions."""
+    timeline = KindTimeline(_on_host(events))
+    steps = timeline.steps()
+    order = (
+        ("data", reduce(or_, data_loading(timeline, conventions).values(), EMPTY)),
+        ("collective", timeline.busy(Kind.COLLECTIVE)),
+        ("copy", timeline.busy(Kind.COPY)),
+        ("compile", timeline.busy(Kind.COMPILE)),
+        ("op", timeline.busy(Kind.OP, Kind.KERNEL)),
+    )
+    return with_trace_columns(events, [*part_facts(steps, order), *region_facts(timeline, steps)])
+
+
+def _on_host(events: EventTable) -> EventTable:
+    on_device = coded(events, "device").where(is_accelerator)
+    return events.filter(pa.array(~on_device)) if on_device.any() else events
+
+
 def _headings(table: pa.Table) -> dict[str, str]:
-    """Leave compilation out of the printed table if there was none."""
-    compiled = bool(pc.any(pc.greater(table.column("compile_ns"), 0)).as_py())
-    return {name: name.removesuffix("_ns") for name in table.column_names if compiled or name != "compile_ns"}
+    """Leave data and compilation out of the printed table if there was none."""
+    absent = {name for name in _ONLY_IF_ANY if not pc.any(pc.greater(table.column(name), 0)).as_py()}
+    return {name: name.removesuffix("_ns") for name in table.column_names if name not in absent}
 
 
 def _regions(steps: pa.Table, regions: pa.Table) -> pa.Array:

@@ -5,6 +5,7 @@ select
     cycle,
     step,
     cast(sum(case when fact = 'wall' then spent_ns else 0 end) as bigint) as wall_ns,
+    cast(sum(case when fact = 'data' then spent_ns else 0 end) as bigint) as data_ns,
     cast(sum(case when fact = 'op' then spent_ns else 0 end) as bigint) as op_ns,
     cast(sum(case when fact = 'collective' then spent_ns else 0 end) as bigint) as collective_ns,
     cast(sum(case when fact = 'copy' then spent_ns else 0 end) as bigint) as copy_ns,

@@ -47,7 +47,7 @@ class Steps:
 
 
 class KindTimeline:
-    """The events of one trace by kind, and the intervals during which each kind ran."""
+    """The events of one trace by kind, and the intervals during which each kind ran, on any thread or device."""
 
     def __init__(self, events: EventTable) -> None:
         self.events = events
@@ -84,19 +84,6 @@ class KindTimeline:
         np.minimum.at(start, index, self.start[rows])
         np.maximum.at(end, index, self.end[rows])
         return Steps(numbers, start, end)
-
-
-def breakdown_facts(events: EventTable) -> pa.Table:
-    """Return the wall time of each step, its parts, and its regions."""
-    timeline = KindTimeline(events)
-    steps = timeline.steps()
-    order = (
-        ("collective", timeline.busy(Kind.COLLECTIVE)),
-        ("copy", timeline.busy(Kind.COPY)),
-        ("compile", timeline.busy(Kind.COMPILE)),
-        ("op", timeline.busy(Kind.OP, Kind.KERNEL)),
-    )
-    return with_trace_columns(events, [*part_facts(steps, order), *region_facts(timeline, steps)])
 
 
 def part_facts(steps: Steps, order: Sequence[tuple[str, IntervalSet]]) -> Iterator[pa.Table]:

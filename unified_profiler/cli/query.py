@@ -28,8 +28,9 @@ def query(
 ) -> None:
     """Query the events of a run with SQL (DuckDB or Spark), read only.
 
-    A query can access the tables `events` and `steps`, but no files, network or settings. It is stopped if it takes
-    longer than --timeout, or needs more memory than --memory-limit and the temporary directory provide.
+    A query can access the tables `events` and `steps`, and for devices `device_work`, `device_gaps`, `stream_gaps` and
+    `launch_queue`, but no files, network or settings. It is stopped if it takes longer than --timeout, or needs more
+    memory than --memory-limit and the temporary directory provide.
 
     [bold]Examples[/bold]
 

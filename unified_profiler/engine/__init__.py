@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from unified_profiler.engine.embedded import DuckDBEngine
 from unified_profiler.engine.protocol import Engine, EngineTable
-from unified_profiler.engine.query import query
 from unified_profiler.engine.result import Result
 from unified_profiler.engine.source import Events, Source, tables_of, traces_of
 from unified_profiler.engine.spark import SparkEngine
@@ -17,7 +16,6 @@ __all__ = [
     "Result",
     "Source",
     "SparkEngine",
-    "query",
     "tables_of",
     "traces_of",
 ]

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from unified_profiler.model.alignment import align_calls
 from unified_profiler.model.borders import fit_spans
-from unified_profiler.model.columns import look_up
+from unified_profiler.model.device_steps import assign_device_steps
 from unified_profiler.model.module_attribution import assign_modules, mark_recomputed_calls
 from unified_profiler.model.module_backward import backward_spans
-from unified_profiler.model.nesting import Ints, int_column, is_kind, nest, with_column
+from unified_profiler.model.nesting import int_column, is_kind, nest, with_column
 from unified_profiler.model.schema import EventTable, Kind, empty_table
 
 
@@ -101,20 +101,8 @@ def _assign_steps(events: EventTable) -> EventTable:
     inside = (slot >= 0) & (start < (start + duration)[rows][slot])
     inside[rows] = True
     slot[rows] = np.arange(len(rows))
-    step = _copy_from_launch(events, np.where(inside, numbers[slot], -1))
+    step = assign_device_steps(events, np.where(inside, numbers[slot], -1))
     return with_column(events, "step", pa.array(step, mask=step < 0))
-
-
-def _copy_from_launch(events: EventTable, step: Ints) -> Ints:
-    """Assign device work to the step of the call that launched it, which is often an earlier one."""
-    correlation = int_column(events, "correlation_id")
-    is_runtime = is_kind(events, Kind.RUNTIME)
-    launches = np.flatnonzero(is_runtime & (correlation >= 0))
-    on_device = np.flatnonzero(~is_runtime & (correlation >= 0))
-    launch = look_up(correlation[on_device], correlation[launches])
-    step = step.copy()
-    step[on_device[launch >= 0]] = step[launches[launch[launch >= 0]]]
-    return step
 
 
 def _fill(events: EventTable, name: str, value: int | str) -> EventTable:

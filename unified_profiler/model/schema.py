@@ -72,7 +72,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("duration_ns", pa.int64(), "duration", nullable=False),
     Column("self_ns", pa.int64(), "duration minus that of the children on the same thread", nullable=False),
     Column("depth", pa.int16(), "how many events enclose it", nullable=False),
-    Column("step", pa.int32(), "the step it began in; null outside steps"),
+    Column("step", pa.int32(), "the step it began in, on a device the step that launched it; null outside steps"),
     Column("cycle", pa.int32(), "the cycle of the trace"),
     Column("rank", pa.int32(), "the rank of the process"),
     Column("host", TEXT, "name of the machine"),

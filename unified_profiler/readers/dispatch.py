@@ -12,13 +12,14 @@ from unified_profiler import registry
 from unified_profiler.engine import DuckDBEngine, Engine
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.keywords import checked_keywords
-from unified_profiler.model.foreign import first_bytes, read_bytes
+from unified_profiler.model.foreign import first_bytes, peek_bytes, read_bytes
 from unified_profiler.model.records import Manifest
 from unified_profiler.model.run import CYCLES, MANIFEST, STEPS, Run, is_run
 from unified_profiler.model.storage import read_parquet, read_record
 from unified_profiler.readers.chrome import read_chrome
 from unified_profiler.readers.native import read_native, recognized_by
 from unified_profiler.readers.pending import read_finished
+from unified_profiler.readers.rank_files import read_rank_files
 from unified_profiler.readers.remote import is_url, read_url
 
 _OPENING_BYTES = 1 << 16
@@ -39,6 +40,9 @@ def read(path: str | os.PathLike[str], *, engine: Engine | None = None) -> Run:
             * a `.parquet` file: a run of that one trace;
             * a `.json` or `.json.gz` file that `write` made: a run of the traces in it;
             * a native trace of one of the backends' frameworks, written by any program: a run of one trace;
+            * a directory of such traces, one or several per rank: a run of all of them. The rank of a trace is the
+              recorded one, else the number after `rank` in its name, else its position among the other names. Several
+              traces of one rank are its cycles. Whatever no backend recognizes is ignored, and named in the log;
             * the URL of a run directory or of a directory of runs, such as `hdfs://name-node/profile`, which the
               engine reads.
 
@@ -68,12 +72,21 @@ def _read_directory(path: Path) -> Run:
     if runs:
         return read_finished(max(runs, key=_started))
     backend = recognized_by(path)
-    if backend is None:
+    if backend is not None:
+        return Run(traces=(read_native(path, backend),))
+    run = None if any(map(_is_own_file, path.iterdir())) else read_rank_files(path)
+    if run is None:
         names = sorted(entry.name for entry in path.iterdir())
         content = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"
         msg = f"The directory {path} holds no run; it holds {content}. {_accepted()}"
         raise TraceFormatError(msg)
-    return Run(traces=(read_native(path, backend),))
+    return run
+
+
+def _is_own_file(path: Path) -> bool:
+    """Return whether this package wrote the file, which then contains its own ranks and cycles."""
+    opening = peek_bytes(path, _OPENING_BYTES) if path.is_file() else b""
+    return opening.startswith(_PARQUET) or _OWN_JSON.match(opening) is not None
 
 
 def _started(run: Path) -> tuple[int, str]:
@@ -124,5 +137,5 @@ def _accepted() -> str:
     backends = ", ".join(entry.name for entry in registry.known())
     return (
         "Expected a run directory or a directory of runs, a .parquet, .json or .json.gz file of unified_profiler, "
-        f"or a native trace of {backends}."
+        f"or a native trace of {backends}, or a directory of native traces, one or several per rank."
     )

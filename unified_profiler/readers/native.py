@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from unified_profiler import registry
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.foreign import reading
-from unified_profiler.model.foreign_values import native_metadata
+from unified_profiler.model.foreign_values import int_or_none, native_metadata
 from unified_profiler.model.nesting import has_text
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.schema import EventTable, Layer
@@ -32,32 +33,83 @@ def read_native(path: Path, backend: Backend) -> Trace:
     Raises:
         TraceFormatError: It is damaged, empty or of another kind.
     """
-    with reading(path, expected=f"a native trace of {backend.name}"):
-        table = backend.normalizer().normalize(NativeCapture(backend=backend.name, files=(path,)))
-        metadata = native_metadata(table)
-        events = assemble([table])
-        return Trace(events, _info(events, metadata, backend, path))
+    return NativeTrace.read(path, backend).trace()
 
 
-def _info(events: EventTable, metadata: Mapping[str, Any], backend: Backend, path: Path) -> TraceInfo:
-    distributed = metadata.get("distributedInfo") or {}
-    first, last = _min_max(events.column("step"))
-    # The pid of a device event is the number of the device
-    on_threads = events.filter(pa.array(has_text(events, "layer", Layer.FRAMEWORK.value)))
-    return TraceInfo(
-        rank=_most_common(events.column("rank"), default=0),
-        world_size=distributed.get("world_size", 1),
-        host=_most_common(events.column("host"), default=""),
-        pid=_most_common(on_threads.column("pid"), default=0),
-        frameworks={backend.name: str(metadata.get("framework_version") or "")},
-        start_ns=_min_max(events.column("start_ns"))[0] or 0,
-        end_ns=_min_max(pc.add(events.column("start_ns"), events.column("duration_ns")))[1] or 0,
-        first_step=first,
-        last_step=last,
-        event_count=len(events),
-        source=storable(str(path)),
-        native={backend.name: dict(metadata)} if metadata else {},
-    )
+@dataclass(frozen=True)
+class NativeTrace:
+    """The events of a native capture, before it is known which rank and cycle they are."""
+
+    path: Path
+    backend: Backend
+    events: EventTable
+    metadata: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, path: Path, backend: Backend) -> NativeTrace:
+        """Read a native capture.
+
+        Raises:
+            TraceFormatError: It is damaged, empty or of another kind.
+        """
+        with reading(path, expected=f"a native trace of {backend.name}"):
+            table = backend.normalizer().normalize(NativeCapture(backend=backend.name, files=(path,)))
+            return cls(path, backend, table, native_metadata(table))
+
+    @property
+    def rank(self) -> int | None:
+        """The rank that was recorded, if any."""
+        rank: int | None = _most_common(self.events.column("rank"), default=None)
+        return rank
+
+    @property
+    def world_size(self) -> int | None:
+        """The number of ranks that was recorded, if any."""
+        return int_or_none(self._distributed.get("world_size"))
+
+    @property
+    def _distributed(self) -> Mapping[str, Any]:
+        return self.metadata.get("distributedInfo") or {}
+
+    @property
+    def start_ns(self) -> int:
+        """When the first event began."""
+        return _min_max(self.events.column("start_ns"))[0] or 0
+
+    def trace(self, *, rank: int | None = None, cycle: int = 0, world_size: int = 1) -> Trace:
+        """Build the trace.
+
+        Args:
+            rank: The rank of events without a recorded one.
+            cycle: The number of the cycle.
+            world_size: The number of ranks if it was not recorded.
+
+        Raises:
+            TraceFormatError: The capture is damaged.
+        """
+        with reading(self.path, expected=f"a native trace of {self.backend.name}"):
+            events = assemble([self.events], rank=rank, cycle=cycle)
+            return Trace(events, self._info(events, rank=rank or 0, cycle=cycle, world_size=world_size))
+
+    def _info(self, events: EventTable, *, rank: int, cycle: int, world_size: int) -> TraceInfo:
+        first, last = _min_max(events.column("step"))
+        # The pid of a device event is the number of the device
+        on_threads = events.filter(pa.array(has_text(events, "layer", Layer.FRAMEWORK.value)))
+        return TraceInfo(
+            rank=_most_common(events.column("rank"), default=rank),
+            cycle=cycle,
+            world_size=self._distributed.get("world_size", world_size),
+            host=_most_common(events.column("host"), default=""),
+            pid=_most_common(on_threads.column("pid"), default=0),
+            frameworks={self.backend.name: str(self.metadata.get("framework_version") or "")},
+            start_ns=_min_max(events.column("start_ns"))[0] or 0,
+            end_ns=_min_max(pc.add(events.column("start_ns"), events.column("duration_ns")))[1] or 0,
+            first_step=first,
+            last_step=last,
+            event_count=len(events),
+            source=storable(str(self.path)),
+            native={self.backend.name: dict(self.metadata)} if self.metadata else {},
+        )
 
 
 def _min_max(values: pa.ChunkedArray) -> tuple[int | None, int | None]:

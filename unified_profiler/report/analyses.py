@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from unified_profiler.analysis import Result, api_table, op_table, step_breakdown
+from unified_profiler.analysis import DeviceTable, Result, api_table, device_table, op_table, step_breakdown
 from unified_profiler.analysis.rank_table import RankTable, rank_table
 from unified_profiler.engine import Source
 from unified_profiler.model.run import Run
@@ -39,6 +39,12 @@ class Analyses:
     def breakdown(self) -> Result:
         """`step_breakdown` of the run."""
         return step_breakdown(self.run)
+
+    @cached_property
+    def device_table(self) -> DeviceTable | None:
+        """`device_table` of the run; None without work of a device."""
+        table = device_table(self.run)
+        return table if len(table) else None
 
     @cached_property
     def rank_table(self) -> RankTable | None:

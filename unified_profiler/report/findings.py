@@ -48,7 +48,10 @@ def _parts(summary: Summary) -> Iterator[Statement]:
         return
     moved = ("collective", "copy") if parts.collective_ns or parts.copy_ns else ()
     shares = {f"{name}_share": getattr(parts, f"{name}_ns") / parts.wall_ns for name in ("op", "uncovered", *moved)}
-    yield statement("parts_moved" if moved else "parts", **shares)
+    code = "parts_moved" if moved else "parts"
+    yield statement(f"{code}_host" if summary.devices else code, **shares)
+    if parts.data_ns:
+        yield statement("data", data_share=parts.data_ns / parts.wall_ns)
     if parts.compile_ns:
         yield statement("compile", compile_share=parts.compile_ns / parts.wall_ns)
 

@@ -53,10 +53,12 @@ class StepsSummary(Record):
 
 
 class StepParts(Record):
-    """Wall time of all recorded steps and its parts, which add up to it."""
+    """Wall time of all recorded steps and its parts on the host, which add up to it."""
 
     step_count: int = 0
     wall_ns: int = 0
+    data_ns: int = 0
+    """Loading data or waiting for it."""
     op_ns: int = 0
     collective_ns: int = 0
     copy_ns: int = 0
@@ -115,6 +117,10 @@ class Summary(Record):
     """Sentences on where the time went."""
     ranks_verdict: tuple[Statement, ...] = ()
     """The verdict of `rank_table` on slow ranks; empty for a single rank."""
+    devices_verdict: tuple[Statement, ...] = ()
+    """The verdict of `device_table`: how long devices were idle and why; empty without a device."""
+    devices: tuple[dict[str, Any], ...] = ()
+    """Rows of `device_table().devices`."""
     step_parts: StepParts = StepParts()
     dominating_step: DominatingStep | None = None
     """If set, rows of `operators` and `categories` also have `step_self_cpu_ns`, and are sorted by it."""

@@ -17,7 +17,13 @@ MOST_SLOW = 3
 """Slow ranks that are described; the ranks page lists all."""
 
 _RANKS = ("rank", "host", "step_count", "recorded_step_count", "recorded_step_ns", "overhead_ratio", "failure_count")
-_PARTS = ("op_ns", "collective_ns", "copy_ns", "compile_ns", "uncovered_ns")
+_DEVICES = (
+    *("rank", "device", "span_ns", "busy_ns", "idle_share", "compute_ns", "exposed_communication_ns"),
+    *("exposed_copy_ns", "host_late_ns", "synchronization_ns", "queue_empty_ns", "other_stream_ns"),
+    *("device_overhead_ns", "unknown_ns"),
+)
+_ALWAYS = ("rank", "device", "span_ns", "busy_ns", "idle_share")
+_PARTS = ("data_ns", "op_ns", "collective_ns", "copy_ns", "compile_ns", "uncovered_ns")
 _CATEGORIES = ("category", "self_cpu_share", "self_cpu_ns", "call_count")
 _OPERATORS = ("name", "self_cpu_share", "self_cpu_ns", "cpu_ns", "call_count")
 _ON_DEVICE = ("self_device_share", "self_device_ns")
@@ -84,9 +90,11 @@ class Sections:
         ]
 
     def findings(self) -> list[str]:
-        """Return the sentences on where the time went and on slow ranks."""
-        findings = self._summary.findings
-        return [*(render_statement("finding", each, language=self._language) for each in findings), *self._verdict()]
+        """Return the sentences on idle devices, on where the time went, and on slow ranks."""
+        summary, language = self._summary, self._language
+        devices = [render_statement("devices", each, language=language) for each in summary.devices_verdict]
+        findings = [render_statement("finding", each, language=language) for each in summary.findings]
+        return [*devices, *findings, *self._verdict()]
 
     def tables(self) -> Iterator[Section]:
         """Yield the tables that have rows."""
@@ -94,7 +102,9 @@ class Sections:
         on_device = _ON_DEVICE if any(row["self_device_ns"] for row in summary.categories) else ()
         typical = () if summary.dominating_step is None else ("step_self_cpu_ns",)
         several = len(summary.ranks) > 1
-        yield from self._section("parts", ("part", "total_ns", "wall_share"), self._parts())
+        yield from self._section("devices", self._device_columns()[not several :], summary.devices)
+        parts = "parts_host" if summary.devices else "parts"
+        yield from self._section(parts, ("part", "total_ns", "wall_share"), self._parts())
         yield from self._section("regions", ("name", "total_ns", "wall_share"), _rows(summary.regions))
         yield from self._section("categories", (*_CATEGORIES, *typical, *on_device), summary.categories)
         yield from self._section("operators", (*_OPERATORS, *typical, *on_device), summary.operators)
@@ -111,6 +121,9 @@ class Sections:
                 yield render_statement("ranks", statement, language=self._language)
         if slow > MOST_SLOW:
             yield render_text("summary.more_slow", {"more_count": slow - MOST_SLOW}, language=self._language)
+
+    def _device_columns(self) -> list[str]:
+        return [name for name in _DEVICES if name in _ALWAYS or any(row[name] for row in self._summary.devices)]
 
     def _parts(self) -> list[dict[str, Any]]:
         parts = self._summary.step_parts

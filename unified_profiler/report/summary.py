@@ -53,6 +53,7 @@ def summary_of(analyses: Analyses) -> Summary:
     """Summarize an analyzed run."""
     run, breakdown, operators = analyses.run, analyses.breakdown, analyses.operators("name")
     start, end = span(run)
+    devices = analyses.device_table
     ranks = tuple(_rank(run, steps) for steps in analyses.steps)
     summary = Summary(
         profiler_version=__version__,
@@ -66,6 +67,8 @@ def summary_of(analyses: Analyses) -> Summary:
         event_count=sum(trace.info.event_count for trace in run.traces),
         ranks=ranks,
         ranks_verdict=() if analyses.rank_table is None else analyses.rank_table.verdict,
+        devices_verdict=() if devices is None else devices.verdict,
+        devices=() if devices is None else tuple(devices.devices.table.drop_columns(["stream"]).to_pylist()),
         steps=_steps(ranks, analyses.steps),
         step_parts=_parts(breakdown),
         regions=tuple(_regions(breakdown)),

@@ -24,3 +24,17 @@ class EventConventions:
     """The attribute that has a collective's name, where the name of its event may differ (that of a kernel)."""
     collective_ranks_key: str | None = None
     """The attribute that has the ranks of a collective's process group."""
+    collective_group_key: str | None = None
+    """The attribute that has the name of a collective's process group."""
+    collective_group_size_key: str | None = None
+    """The attribute that has the number of ranks in a collective's process group."""
+    collective_elements_keys: tuple[str, ...] = ()
+    """The attributes that have the number of elements a rank puts into a collective, and the number it gets."""
+    collective_type_key: str | None = None
+    """The attribute that has the type of a collective's elements."""
+    synchronizing_calls: str | None = None
+    """Matches the calls of a device's runtime in which the host waits for the device."""
+    pinned_copies: str | None = None
+    """Matches the names of copies from or to page-locked memory of the host."""
+    pageable_copies: str | None = None
+    """Matches the names of copies from or to pageable memory of the host, which are slower and block the host."""

@@ -14,7 +14,7 @@ from unified_profiler.model.columns import Index
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.tree import Flags, Tree
 from unified_profiler_torch.canonical.table import BACKWARD, FORWARD, RECOMPUTE, UPDATE, lookup
-from unified_profiler_torch.read.args import MISSING
+from unified_profiler_torch.read.args_layouts import MISSING
 
 _MAX_ORDER = 8
 """Gradients of gradients are followed up to this order."""

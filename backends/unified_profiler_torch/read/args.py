@@ -1,15 +1,18 @@
 """Reads the `args` of Kineto events and separates columns, attributes and arguments that are left out.
 
-Most events have only the keys of `CpuArgs` and are decoded with it in one call; events with other keys are decoded as
-dictionaries.
+Most events of a category have the same keys and are decoded as structs in one call: `CpuArgs`, or one of the layouts
+in `args_layouts`. Events with other keys are decoded as dictionaries. Attributes remain the JSON text of the file: a
+value is neither decoded nor encoded again, and every distinct text is kept once.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from functools import cache
+from operator import attrgetter
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,13 +20,11 @@ import numpy.typing as npt
 
 from unified_profiler.model.columns import Index, encode
 from unified_profiler.model.foreign_values import int_or_none
+from unified_profiler_torch.read.args_layouts import ABSENT, MISSING, ArgsLayout, CpuArgs, DeviceArgs
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Columns = dict[str, npt.NDArray[Any]]
-
-MISSING: int = np.iinfo(np.int64).min
-"""Represents null in integer columns until the table is built."""
 
 LEFT_OUT = frozenset(
     {"Ev Idx", "External id", "Record function id", "Python id", "Python parent id", "Python module id"}
@@ -56,26 +57,9 @@ COLUMN_INPUTS = {"Input Dims": "input_shapes", "Input type": "input_types"}
 
 # no JSON contains it
 _DELIMITER = b"\0"
-_ABSENT = msgspec.Raw(b"")
-
-
-class CpuArgs(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """The arguments of CPU events; decoding fails on any other key."""
-
-    external: int = msgspec.field(default=0, name="External id")
-    record: int = msgspec.field(default=0, name="Record function id")
-    index: int = msgspec.field(default=0, name="Ev Idx")
-    sequence: Annotated[int, msgspec.Meta(gt=MISSING, le=-1 - MISSING)] = msgspec.field(
-        default=MISSING, name="Sequence number"
-    )
-    forward_thread: int | None = msgspec.field(default=None, name="Fwd thread id")
-    shapes: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input Dims")
-    types: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input type")
-    strides: msgspec.Raw = msgspec.field(default=_ABSENT, name="Input Strides")
-    concrete: msgspec.Raw = msgspec.field(default=_ABSENT, name="Concrete Inputs")
-    python_id: int | None = msgspec.field(default=None, name="Python id")
-    python_parent: int | None = msgspec.field(default=None, name="Python parent id")
-    python_module: int | None = msgspec.field(default=None, name="Python module id")
+_MAYBE_LARGE = re.compile(rb"[eE]\+?\d{3}|\d{300}")
+_MAX_DIGITS = 20
+"""Digits and sign of the longest integer that fits into a column."""
 
 
 @dataclass
@@ -87,7 +71,8 @@ class ArgsReader:
     forward: Index = field(default_factory=Index)
     """Values of "Fwd thread id"."""
     rest: Index = field(default_factory=Index)
-    """JSON objects of all other arguments."""
+    """JSON objects of all other arguments; empty if there are none."""
+    _layouts: dict[str, _LayoutIndex] = field(default_factory=dict)
 
     def read_cpu(self, args: Sequence[CpuArgs]) -> Columns:
         """Read args that all fit `CpuArgs`."""
@@ -95,27 +80,39 @@ class ArgsReader:
             "sequence_id": np.fromiter([a.sequence for a in args], np.int64, len(args)),
             "forward": self.forward.codes([a.forward_thread for a in args], np.int32),
         }
-        if [a.types for a in args].count(_ABSENT) < len(args):
+        if [a.types for a in args].count(ABSENT) < len(args):
             joined = [_DELIMITER.join((a.shapes, a.types, a.strides, a.concrete)) for a in args]
             columns["inputs"] = self.inputs.codes(joined, np.int32)
         return columns
 
-    def read_any(self, args: Sequence[Mapping[str, Any]]) -> Columns:
+    def read_device(self, args: Sequence[DeviceArgs], layout: ArgsLayout) -> Columns:
+        """Read args that all fit one layout."""
+        columns: Columns = {
+            name: np.fromiter(map(attrgetter(name), args), np.int64, len(args)) for name in layout.numbers
+        }
+        joined = map(_DELIMITER.join, map(layout.attributes, args))
+        return columns | {"rest": np.fromiter(map(self._layout_index(layout).__getitem__, joined), np.int32, len(args))}
+
+    def read_any(self, args: Sequence[Mapping[str, msgspec.Raw]]) -> Columns:
         """Read args with arbitrary keys, one by one."""
         numbers = {name: [MISSING] * len(args) for name in set(NUMBERS.values())}
         inputs, rests = [], []
         for row, event_args in enumerate(args):
-            rest = {}
+            rest = []
             for key, value in event_args.items():
-                if key in NUMBERS and (number := int_or_none(value)) is not None:
+                if key in NUMBERS and (number := _integer(value)) is not None:
                     numbers[NUMBERS[key]][row] = number
                 elif key not in LEFT_OUT and key not in INPUTS:
-                    rest[key] = value
-            rests.append(msgspec.json.encode(rest))
-            parts = [msgspec.json.encode(event_args[key]) if key in event_args else b"" for key in INPUTS]
-            inputs.append(_DELIMITER.join(parts))
+                    rest.append(b"%b:%b" % (_key_text(key), value))
+            rests.append(_object(rest))
+            inputs.append(_DELIMITER.join([event_args.get(key, ABSENT) for key in INPUTS]))
         columns: Columns = {name: np.array(values, np.int64) for name, values in numbers.items()}
         return columns | {"inputs": self.inputs.codes(inputs, np.int32), "rest": self.rest.codes(rests, np.int32)}
+
+    def _layout_index(self, layout: ArgsLayout) -> _LayoutIndex:
+        if layout.category not in self._layouts:
+            self._layouts[layout.category] = _LayoutIndex(layout, self.rest)
+        return self._layouts[layout.category]
 
     def input_texts(self, key: str) -> list[str | None]:
         """Return one of the `INPUTS` for each code of `inputs`, as compact JSON."""
@@ -124,11 +121,31 @@ class ArgsReader:
 
     def attributes(self, inputs: Ints, forward: Ints, rest: Ints) -> tuple[Ints, list[str | None]]:
         """Return the attributes of each event, as codes and their texts; the codes given are -1 for no value."""
-        shape = (len(self.inputs) + 1, len(self.forward) + 1, len(self.rest) + 1)
+        threads = [b"" if thread is None else b'"Fwd thread id":%d' % thread for thread in self.forward]
+        members = (self._input_members(), threads, self._rest_members())
+        shape = tuple(len(texts) + 1 for texts in members)
         codes, distinct = encode(((inputs + 1) * shape[1] + forward + 1) * shape[2] + rest + 1)
-        inputs_of, forward_of, rest_of = ([None, *index] for index in (self.inputs, self.forward, self.rest))
-        combinations = zip(*np.unravel_index(distinct, shape), strict=True)
-        return codes, [_attribute_text(inputs_of[i], forward_of[f], rest_of[r]) for i, f, r in combinations]
+        inputs_of, forward_of, rest_of = ([b"", *texts] for texts in members)
+        combinations = zip(*(part.tolist() for part in np.unravel_index(distinct, shape)), strict=True)
+        return codes, [_object((forward_of[f], inputs_of[i], rest_of[r])).decode() or None for i, f, r in combinations]
+
+    def _input_members(self) -> list[bytes]:
+        """Return the `INPUTS` without a column, as members of a JSON object, for each code of `inputs`."""
+        keys = [key for key in INPUTS if key not in COLUMN_INPUTS]
+        columns = [
+            [text and b"%b:%b" % (_key_text(key), text.encode()) for text in self.input_texts(key)] for key in keys
+        ]
+        return [b",".join(filter(None, texts)) for texts in zip(*columns, strict=True)]
+
+    def _rest_members(self) -> list[bytes]:
+        """Return the members of each object of `rest`.
+
+        Raises:
+            msgspec.DecodeError: A number is too large for a double, so that nobody could decode the attributes.
+        """
+        for text in filter(_MAYBE_LARGE.search, self.rest):
+            msgspec.json.decode(text)
+        return [text[1:-1] for text in self.rest]
 
 
 _SCRIPT_SUBMODULE = re.compile(r"(?:^|\.)(?!TOP\(|SELF\()([^.():]+)\([^()]*\)::")
@@ -144,12 +161,36 @@ def script_path(rest: bytes) -> str | None:
     return ".".join(_SCRIPT_SUBMODULE.findall(str(msgspec.json.decode(rest)["Module Hierarchy"]))) or None
 
 
-def _attribute_text(inputs: bytes | None, forward: int | None, rest: bytes | None) -> str | None:
-    attributes: dict[str, Any] = {} if forward is None else {"Fwd thread id": forward}
-    parts = zip(INPUTS, inputs.split(_DELIMITER), strict=True) if inputs else ()
-    attributes |= {key: msgspec.json.decode(text) for key, text in parts if text and key not in COLUMN_INPUTS}
-    attributes |= msgspec.json.decode(rest) if rest else {}
-    return msgspec.json.encode(attributes).decode() if attributes else None
+class _LayoutIndex(dict[bytes, int]):
+    """The codes in `ArgsReader.rest` of the joined attributes of one layout."""
+
+    def __init__(self, layout: ArgsLayout, rest: Index) -> None:
+        super().__init__()
+        self._keys = [_key_text(key) for key in layout.keys]
+        self._rest = rest
+
+    def __missing__(self, joined: bytes) -> int:
+        """Build the JSON object of attributes that have not occurred before."""
+        values = zip(self._keys, joined.split(_DELIMITER), strict=True)
+        self[joined] = code = self._rest[_object([b"%b:%b" % pair for pair in values if pair[1]])]
+        return code
+
+
+@cache
+def _key_text(key: str) -> bytes:
+    return msgspec.json.encode(key)
+
+
+def _object(members: Iterable[bytes]) -> bytes:
+    """Return a JSON object; empty if it has no members."""
+    text = b",".join(filter(None, members))
+    return b"{%b}" % text if text else b""
+
+
+def _integer(value: msgspec.Raw) -> int | None:
+    """Return the value of a JSON number without fraction, None for anything else."""
+    text = bytes(value)
+    return int_or_none(int(text)) if len(text) <= _MAX_DIGITS and text.removeprefix(b"-").isdigit() else None
 
 
 def _compact(text: bytes) -> str | None:

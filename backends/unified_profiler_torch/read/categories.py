@@ -53,7 +53,8 @@ _BY_CATEGORY: dict[str, EventClass] = {
     ),
     **dict.fromkeys(("cuda_sync", "mtia_ccp_events"), EventClass(Layer.RUNTIME, Kind.RUNTIME, on_device=True)),
     "user_annotation": _REGION,
-    "gpu_user_annotation": EventClass(Layer.APPLICATION, Kind.REGION, on_device=True),
+    # the span of the work that an annotation launched; the user's region is the annotation on the host
+    "gpu_user_annotation": EventClass(Layer.RUNTIME, Kind.REGION, on_device=True),
 }
 
 _ANNOTATIONS = {
@@ -131,7 +132,8 @@ def classify_event(phase: str, category: str, name_class: NameClass) -> EventCla
     """Return the class of an event; one of an unknown category is a runtime event.
 
     Annotations are regions: the user's in the application layer, torch's own (optimizer steps, data loader) in the
-    framework layer. A compiled graph is an operator, since it does the work of many.
+    framework layer. Their counterparts on a device are regions of the runtime layer. A compiled graph is an operator,
+    since it does the work of many.
     """
     by_category = _BY_CATEGORY.get(category, _RUNTIME)
     if name_class is NameClass.MEMORY and phase == "i":

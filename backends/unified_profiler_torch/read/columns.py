@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from unified_profiler.model.columns import Index, encode, look_up, text_column, with_nulls
-from unified_profiler.model.foreign_values import LARGEST_NUMBER, bounded, int_or_none, nanoseconds
+from unified_profiler.model.foreign_values import LARGEST_NUMBER, bounded, int_or_none
 from unified_profiler.model.module_attribution import RELATIVE
 from unified_profiler.model.nesting import FIRST_LANE, Ints
 from unified_profiler.model.schema import EventTable, Kind, Layer, event_table
@@ -19,7 +19,8 @@ from unified_profiler.model.tree import Flags, Tree
 from unified_profiler.spi.canonical import DIRECTIONS
 from unified_profiler_torch.canonical.assignment import canonicalize
 from unified_profiler_torch.canonical.flops import counted_twice, flops_of
-from unified_profiler_torch.read.args import COLUMN_INPUTS, MISSING, script_path
+from unified_profiler_torch.read.args import COLUMN_INPUTS, script_path
+from unified_profiler_torch.read.args_layouts import MISSING
 from unified_profiler_torch.read.categories import (
     CPU,
     DEVICE_TYPES,
@@ -103,7 +104,7 @@ class KinetoColumns:
     def start(self) -> Ints:
         """Start of each event in nanoseconds since the epoch; times in files without a base are that already."""
         base = bounded(int(self.header.get("baseTimeNanoseconds") or 0), "base")
-        return bounded(base + nanoseconds(self.events.microseconds("ts")), "start of event")
+        return bounded(base + self.events.column("ts"), "start of event")
 
     @cached_property
     def duration(self) -> Ints:
@@ -112,7 +113,7 @@ class KinetoColumns:
         Kineto ends events that are open when recording stops much later, when it processes them. They are cut at the
         end of the recording.
         """
-        duration = nanoseconds(self.events.microseconds("dur"))
+        duration = self.events.column("dur")
         if self.stop_ns is None:
             return duration
         late = (self.start < self.stop_ns) & (self.start + duration > self.stop_ns + CLOCK_SLACK_NS)

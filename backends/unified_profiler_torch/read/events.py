@@ -5,10 +5,13 @@ Every distinct name, event group and JSON value is replaced by an integer code, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import compress
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -16,9 +19,13 @@ import numpy.typing as npt
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.columns import Index
-from unified_profiler_torch.read.args import MISSING, NUMBERS, ArgsReader, Codes, Columns, CpuArgs, Ints
+from unified_profiler.model.foreign_values import nanoseconds
+from unified_profiler.model.tree import Flags
+from unified_profiler_torch.read.args import NUMBERS, ArgsReader, Codes, Columns, Ints
+from unified_profiler_torch.read.args_layouts import LAYOUTS, MISSING, CpuArgs
 from unified_profiler_torch.read.categories import is_known
 from unified_profiler_torch.read.kineto import Event, decode_block
+from unified_profiler_torch.read.times import EventTimes, exact_nanoseconds, need_digits
 
 REDUNDANT_FLOWS = frozenset({"ac2g", "fwdbwd", "async_cpu_to_gpu", "async_gpu", "forward_backward"})
 """Categories of arrows for viewers; correlation_id and sequence_id contain the same links."""
@@ -48,11 +55,10 @@ class CpuEvent(msgspec.Struct, gc=False):
 
 _CPU_EVENTS = msgspec.json.Decoder(list[CpuEvent])
 _EVENTS = msgspec.json.Decoder(list[Event])
-_CPU_ARGS = msgspec.json.Decoder(CpuArgs)
-_CPU_ARGS_LIST = msgspec.json.Decoder(list[CpuArgs])
-_ARGS_LIST = msgspec.json.Decoder(list[dict[str, Any] | None])
-_CPU_CATEGORIES = frozenset({"cpu_op", "user_annotation", "python_function"})
+_TIMES = msgspec.json.Decoder(list[EventTimes])
 _COMMON_PHASES = frozenset({"X", "i"})
+_FLOW_PHASES = frozenset({"s", "f", "t"})
+_GROUP, _NAME = attrgetter("ph", "cat", "pid", "tid"), attrgetter("name")
 _DROP, _KEEP, _KEEP_UNKNOWN, _METADATA = range(4)
 
 
@@ -85,33 +91,44 @@ class KinetoEvents:
     blocks: list[Columns] = field(default_factory=list)
     count: int = 0
     """Number of events read, kept or not."""
+    _is_mixed: bool = False
+    """Whether the last block had events of other forms than `CpuEvent`; the next one then probably has, too."""
 
     def add(self, text: bytes | memoryview, path: Path) -> None:
         """Decode one block and append its columns."""
         block = b"".join((b"[", text, b"]"))
-        try:
-            events: list[CpuEvent] = decode_block(block, _CPU_EVENTS, path)
-        except msgspec.ValidationError:
-            return self._add_mixed(block, path)
-        group, action = self._groups_and_actions(events)
+        if not self._is_mixed:
+            try:
+                return self._add_cpu(_Block.of(decode_block(block, _CPU_EVENTS, path), block, path))
+            except msgspec.ValidationError:
+                pass
+        return self._add_mixed(_Block.of(self._decode(block, path), block, path))
+
+    def _add_cpu(self, block: _Block[CpuEvent]) -> None:
+        """Append a block of events of the common form."""
+        group, action = self._groups_and_actions(block.events)
         if action.max(initial=0) > _KEEP:
-            return self._add_mixed(block, path)
-        self.count += len(events)
-        kept = np.flatnonzero(action == _KEEP)
-        if len(kept) < len(events):
-            events, group = [events[row] for row in kept.tolist()], group[kept]
-        self.blocks.append(self._common_columns(events, group) | self.args.read_cpu([e.args for e in events]))
+            return self._add_mixed(_Block.of(self._decode(block.text, block.path), block.text, block.path))
+        if action.min(initial=_KEEP) < _KEEP:
+            block, group = block.select(action == _KEEP), group[action == _KEEP]
+        self._append(block, group, self.args.read_cpu([event.args for event in block.events]))
         return None
 
-    def _add_mixed(self, block: bytes, path: Path) -> None:
+    def _add_mixed(self, block: _Block[Event]) -> None:
         """Append a block in which some events are not of the common form."""
-        events = self._decode(block, path)
-        self.count += len(events)
-        group, action = self._groups_and_actions(events)
-        self.metadata += [_metadata_event(events[row]) for row in np.flatnonzero(action == _METADATA).tolist()]
-        kept = np.flatnonzero((action == _KEEP) | (action == _KEEP_UNKNOWN))
-        events = [events[row] for row in kept.tolist()]
-        self.blocks.append(self._common_columns(events, group[kept]) | self._mixed_args(events))
+        group, action = self._groups_and_actions(block.events)
+        self.metadata += [_metadata_event(block.events[row]) for row in np.flatnonzero(action == _METADATA).tolist()]
+        keep = (action == _KEEP) | (action == _KEEP_UNKNOWN)
+        if not keep.all():
+            block, group = block.select(keep), group[keep]
+        layout = np.array([_layout_number(*key[:2]) for key in self.group_index], np.int8)[group]
+        self._is_mixed = bool((layout != _CPU).any())
+        self._append(block, group, self._mixed_args(block.events, layout))
+
+    def _append(self, block: _Block[Any], group: Codes, args: Columns) -> None:
+        self.count += block.count
+        name = self.names.codes(map(_NAME, block.events), np.int32)
+        self.blocks.append({"group": group, "name": name, **block.times(), **args})
 
     def _decode(self, block: bytes, path: Path) -> list[Event]:
         try:
@@ -126,7 +143,7 @@ class KinetoEvents:
 
     def _groups_and_actions(self, events: Sequence[Event | CpuEvent]) -> tuple[Codes, npt.NDArray[np.int8]]:
         """Return the group of each event, and whether to keep it, drop it or read it as metadata."""
-        group = self.group_index.codes([(e.ph, e.cat, e.pid, e.tid) for e in events], np.int32)
+        group = self.group_index.codes(map(_GROUP, events), np.int32)
         actions = np.array([_action(phase, category, pid) for phase, category, pid, _ in self.group_index], np.int8)
         return group, actions[group]
 
@@ -141,54 +158,122 @@ class KinetoEvents:
         parts = [block.get(name, np.full(len(block["ts"]), default, np.int64)) for block in self.blocks]
         return np.concatenate(parts, dtype=np.int64) if parts else np.empty(0, np.int64)
 
-    def microseconds(self, name: str) -> npt.NDArray[np.float64]:
-        """Return the column `ts` or `dur` of all blocks."""
-        return np.concatenate([block[name] for block in self.blocks] or [np.empty(0)])
-
-    def _common_columns(self, events: Sequence[Event | CpuEvent], group: Codes) -> Columns:
-        return {
-            "group": group,
-            "name": self.names.codes([e.name for e in events], np.int32),
-            "ts": np.fromiter([e.ts for e in events], np.float64, len(events)),
-            "dur": np.fromiter([e.dur for e in events], np.float64, len(events)),
-        }
-
-    def _mixed_args(self, events: Sequence[Event]) -> Columns:
-        """Read args of which only some fit `CpuArgs`."""
-        is_cpu = np.fromiter([e.cat in _CPU_CATEGORIES for e in events], np.bool_, len(events))
-        cpu_rows = np.flatnonzero(is_cpu)
-        cpu_args, unfit = _decode_cpu_args([events[row].args for row in cpu_rows.tolist()])
-        other_rows = np.union1d(np.flatnonzero(~is_cpu), cpu_rows[unfit])
-        others = [events[row] for row in other_rows.tolist()]
-        decoded = _ARGS_LIST.decode(b"[%b]" % b",".join([e.args for e in others]))
-        other_args = [(args or {}) | _unknown_fields(event) for args, event in zip(decoded, others, strict=True)]
+    def _mixed_args(self, events: Sequence[Event], layout: npt.NDArray[np.int8]) -> Columns:
+        """Read args of several layouts."""
+        has_id = np.fromiter([event.id is not None for event in events], np.bool_, len(events))
+        layout = np.where(has_id, _OTHER, layout)
         merged: Columns = {}
-        _scatter(merged, self.args.read_cpu(cpu_args), np.delete(cpu_rows, unfit), len(events))
-        _scatter(merged, self.args.read_any(other_args), other_rows, len(events))
+        others = [np.flatnonzero(layout == _OTHER)]
+        for number in np.unique(layout[layout != _OTHER]).tolist():
+            rows = np.flatnonzero(layout == number)
+            args, unfit = _DECODERS[number].decode([events[row].args for row in rows.tolist()])
+            others.append(rows[unfit])
+            columns = self.args.read_cpu(args) if number == _CPU else self.args.read_device(args, _LAYOUTS[number - 1])
+            _scatter(merged, columns, np.delete(rows, unfit), len(events))
+        rows = np.sort(np.concatenate(others))
+        _scatter(merged, self.args.read_any(_any_args([events[row] for row in rows.tolist()])), rows, len(events))
         return merged
 
 
-def _decode_cpu_args(texts: Sequence[msgspec.Raw]) -> tuple[list[CpuArgs], list[int]]:
-    """Decode args that fit `CpuArgs`; also return the positions of those that do not."""
-    try:
-        return _CPU_ARGS_LIST.decode(b"[%b]" % b",".join(texts)), []
-    except msgspec.ValidationError:
-        pass
-    decoded, unfit = [], []
-    for position, text in enumerate(texts):
-        try:
-            decoded.append(_CPU_ARGS.decode(text))
-        except msgspec.ValidationError:
-            unfit.append(position)
-    return decoded, unfit
+_Kind = TypeVar("_Kind", Event, CpuEvent)
+
+
+@dataclass(frozen=True)
+class _Block(Generic[_Kind]):
+    """Decoded events and the text that they are from."""
+
+    events: list[_Kind]
+    text: bytes
+    path: Path
+    count: int
+    """Number of events in the text."""
+    selected: Ints
+    """Positions of the events in the text."""
+
+    @classmethod
+    def of(cls, events: list[_Kind], text: bytes, path: Path) -> _Block[_Kind]:
+        """Create a block without the arrows that are redundant."""
+        keep = [event.cat not in REDUNDANT_FLOWS or event.ph not in _FLOW_PHASES for event in events]
+        return cls(list(compress(events, keep)), text, path, len(events), np.flatnonzero(keep))
+
+    def select(self, keep: Flags) -> _Block[_Kind]:
+        """Return the block with some of its events."""
+        events = list(compress(self.events, keep.tolist()))
+        return replace(self, events=events, selected=self.selected[keep])
+
+    def times(self) -> Columns:
+        """Return start and duration in nanoseconds."""
+        columns: Columns = {}
+        for name, read in (("ts", attrgetter("ts")), ("dur", attrgetter("dur"))):
+            microseconds = np.fromiter(map(read, self.events), np.float64, len(self.events))
+            exact = need_digits(microseconds)
+            columns[name] = exact_nanoseconds(self._texts(read), microseconds) if exact else nanoseconds(microseconds)
+        return columns
+
+    def _texts(self, read: Callable[[Any], msgspec.Raw]) -> list[msgspec.Raw]:
+        texts = list(map(read, decode_block(self.text, _TIMES, self.path)))
+        return [texts[position] for position in self.selected.tolist()]
+
+
+class _ArgsDecoder:
+    """Decodes args of one layout."""
+
+    def __init__(self, struct: type[Any]) -> None:
+        self._decoder = msgspec.json.Decoder(list[struct])  # type: ignore[valid-type]  # the type is a value here
+
+    def decode(self, texts: Sequence[msgspec.Raw]) -> tuple[list[Any], list[int]]:
+        """Return the args that fit the layout, and the positions of those that do not."""
+        decoded: list[Any] = []
+        unfit: list[int] = []
+        while (start := len(decoded) + len(unfit)) < len(texts):
+            part = texts[start:] if len(unfit) < _MOST_RESTARTS else texts[start : start + 1]
+            try:
+                decoded += self._decode(part)
+            except msgspec.ValidationError as error:
+                position = _position(error)
+                decoded += self._decode(part[:position])
+                unfit.append(start + position)
+        return decoded, unfit
+
+    def _decode(self, texts: Sequence[msgspec.Raw]) -> list[Any]:
+        args: list[Any] = self._decoder.decode(b"[%b]" % b",".join(texts))
+        return args
+
+
+_MOST_RESTARTS = 16
+"""Misfits among the args of a block after which the rest is decoded one by one."""
+_POSITION = re.compile(r"`\$\[(\d+)\]")
+
+
+def _position(error: msgspec.ValidationError) -> int:
+    """Return the position in a list of the element that is not valid."""
+    match = _POSITION.search(str(error))
+    return int(match.group(1)) if match else 0
+
+
+_LAYOUTS = tuple(LAYOUTS.values())
+_OTHER, _CPU = -1, 0
+"""Numbers of the events that are read as dictionaries and as `CpuArgs`; those of the layouts follow."""
+_DECODERS = (_ArgsDecoder(CpuArgs), *(_ArgsDecoder(layout.struct) for layout in _LAYOUTS))
+_LAYOUT_NUMBERS = dict.fromkeys(("cpu_op", "user_annotation", "python_function"), _CPU) | {
+    layout.category: number for number, layout in enumerate(_LAYOUTS, _CPU + 1)
+}
+_ARGS_LIST = msgspec.json.Decoder(list[dict[str, msgspec.Raw] | None])
+
+
+def _layout_number(phase: str, category: str) -> int:
+    return _LAYOUT_NUMBERS.get(category, _OTHER) if phase in _COMMON_PHASES else _OTHER
+
+
+def _any_args(events: Sequence[Event]) -> list[dict[str, msgspec.Raw]]:
+    decoded = _ARGS_LIST.decode(b"[%b]" % b",".join([event.args for event in events]))
+    return [(args or {}) | _unknown_fields(event) for args, event in zip(decoded, events, strict=True)]
 
 
 def _action(phase: str, category: str, pid: int | str) -> int:
     if phase == "M":
         return _METADATA
     if category == WINDOW or (phase == "i" and not category and pid in WINDOW_PROCESSES):
-        return _DROP
-    if phase in {"s", "f", "t"} and category in REDUNDANT_FLOWS:
         return _DROP
     return _KEEP if phase in _COMMON_PHASES and is_known(category) else _KEEP_UNKNOWN
 
@@ -197,16 +282,16 @@ def _metadata_event(event: Event) -> MetadataEvent:
     return MetadataEvent(event.name, event.pid, event.tid, msgspec.json.decode(event.args, type=dict[str, Any]))
 
 
-def _unknown_fields(event: Event) -> dict[str, Any]:
+def _unknown_fields(event: Event) -> dict[str, msgspec.Raw]:
     """Return the phase and category that no column can express, and the id, as attributes."""
-    fields: dict[str, Any] = {}
+    fields: dict[str, int | str] = {}
     if event.ph not in _COMMON_PHASES:
         fields["ph"] = event.ph
     if event.cat and not is_known(event.cat):
         fields["cat"] = event.cat
     if event.id is not None:
         fields["id"] = event.id
-    return fields
+    return {key: msgspec.Raw(msgspec.json.encode(value)) for key, value in fields.items()}
 
 
 def _scatter(target: Columns, columns: Columns, rows: Ints, length: int) -> None:

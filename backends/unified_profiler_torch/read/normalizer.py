@@ -6,6 +6,8 @@ with the marks of its ends, and the indices by which viewers order threads.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -38,8 +40,9 @@ class KinetoNormalizer:
         if len(capture.files) != 1:
             msg = f"A torch capture is one Kineto file; found {len(capture.files)}: {[str(f) for f in capture.files]}."
             raise TraceFormatError(msg)
-        with reading(capture.files[0], expected="a Kineto trace"):
-            header, events = _load(capture.files[0])
+        path = capture.files[0]
+        with reading(path, expected="a Kineto trace"), _utf8(path):
+            header, events = _load(path)
             with_flops = bool(capture.details.get("flops") or header.get("with_flops"))
             from_frames = not capture.details.get("modules")
             columns = KinetoColumns(events, header, capture.stop_ns, modules_from_frames=from_frames)
@@ -50,11 +53,16 @@ class KinetoNormalizer:
 
 def _load(path: Path) -> tuple[Header, KinetoEvents]:
     document, events = open_document(path), KinetoEvents()
+    with no_collection():
+        for block in document.blocks:
+            events.add(block, path)
+    return document.header, events
+
+
+@contextmanager
+def _utf8(path: Path) -> Iterator[None]:
     try:
-        with no_collection():
-            for block in document.blocks:
-                events.add(block, path)
+        yield
     except UnicodeDecodeError as error:
         msg = f"{path} contains text that is not UTF-8, in the arguments of an event: {error}"
         raise TraceFormatError(msg) from error
-    return document.header, events

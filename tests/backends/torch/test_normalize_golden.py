@@ -60,7 +60,7 @@ def test_it_is_recognized(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_event_is_there_with_its_name_and_duration(name: str) -> None:
-    expected = [(e["name"], round(e.get("dur", 0) * 1000)) for e in kept(name)]
+    expected = [(e["name"], int(e.get("dur", 0) * 1000)) for e in kept(name, parse_float=Decimal)]
     table = normalized(name)
     events = zip(table.column("name").to_pylist(), table.column("duration_ns").to_pylist(), strict=True)
     assert list(events) == expected
@@ -132,6 +132,27 @@ def test_work_on_a_device_has_device_stream_and_correlation(name: str, category:
 def test_annotations_on_a_device_have_the_device_of_their_lane() -> None:
     pairs = of_category("mi250_train.json.gz", "gpu_user_annotation")
     assert [(event["device"], event["stream"]) for _, event in pairs] == [("cuda:2", 0), ("cuda:2", 0)]
+
+
+@pytest.mark.parametrize("name", ["mi250_train.json.gz", "nccl_rank.json.gz"])
+def test_annotations_on_a_device_are_spans_of_the_runtime_not_regions_of_the_user(name: str) -> None:
+    pairs = of_category(name, "gpu_user_annotation")
+    assert {(event["layer"], event["kind"]) for _, event in pairs} == {("runtime", "region")}
+    user = {event["name"] for event in normalized(name).to_pylist() if event["layer"] == "application"}
+    assert user <= {entry["name"] for entry in kept(name) if entry["cat"] == "user_annotation"}
+
+
+def test_device_events_have_the_step_of_their_launch_or_of_their_window() -> None:
+    events = assemble([normalized("nccl_rank.json.gz")]).to_pylist()
+    launch = {e["correlation_id"]: e["step"] for e in events if e["kind"] == "runtime" and e["device"] == "cpu:0"}
+    windows: dict[int, list[int]] = defaultdict(list)
+    for event in (e for e in events if e["kind"] in {"kernel", "copy", "collective"} and e["device"] == "cuda:0"):
+        assert event["step"] == launch[event["correlation_id"]]
+        windows[event["step"]] += [event["start_ns"], event["start_ns"] + event["duration_ns"]]
+    for event in (e for e in events if e["kind"] == "region" and e["device"] == "cuda:0"):
+        end = event["start_ns"] + event["duration_ns"]
+        inside = [step for step, ends in windows.items() if min(ends) <= event["start_ns"] and end <= max(ends)]
+        assert event["step"] == (inside[0] if len(inside) == 1 else None)
 
 
 def test_nccl_kernels_and_calls_are_collectives() -> None:

@@ -109,6 +109,15 @@ def test_at_least_one_grouping_is_needed(linear: Trace) -> None:
         op_table(linear, by=())
 
 
+def test_the_share_of_a_total_cannot_exceed_what_the_threads_did(make_trace: MakeTrace) -> None:
+    """Work of a thread pool has no row, but it is part of the total of the operator around it."""
+    pool = {"name": "pool work", "kind": "runtime", "layer": "runtime", "at": (100, 900)}
+    rows = _by_name(make_trace({"name": "MakeIterator", "at": (0, 1000)}, pool, {"name": "mm", "at": (1000, 1100)}))
+    assert (rows["MakeIterator"].self_cpu_ns, rows["MakeIterator"].cpu_ns) == (200, 1000)
+    assert rows["MakeIterator"].cpu_share == pytest.approx(1000 / 1100)
+    assert rows["MakeIterator"].self_cpu_share == pytest.approx(200 / 300)
+
+
 def test_row_limit_cuts_rows_and_leaves_shares(linear: Trace) -> None:
     (row,) = op_table(linear, row_limit=1)
     assert row.self_cpu_share == pytest.approx(100 / 150)

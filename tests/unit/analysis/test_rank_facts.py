@@ -48,6 +48,12 @@ def test_with_a_device_its_work_counts_before_that_of_the_host() -> None:
     }  # fmt: skip
 
 
+def test_the_span_of_an_annotation_on_a_device_loads_no_data() -> None:
+    builder = TraceBuilder().step(0, 0, 100)
+    builder.op("load_data", 0, 50, kind="region", layer="runtime", device="cuda:0", tid=7, framework="torch")
+    assert _spent(builder.build())["data"] == 0
+
+
 @pytest.mark.parametrize(
     ("name", "loads"),
     [

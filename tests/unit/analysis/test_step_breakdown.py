@@ -41,11 +41,38 @@ def test_a_moment_is_a_collective_before_a_copy_before_an_operator(make_trace: M
         _step(0, 0, 100),
         {"at": (0, 60)},
         {"kind": "collective", "at": (10, 30)},
-        {"kind": "copy", "device": "cuda:0", "pid": 0, "tid": 7, "at": (20, 50)},
-        {"kind": "kernel", "device": "cuda:0", "pid": 0, "tid": 8, "at": (55, 80)},
+        {"kind": "copy", "tid": 7, "at": (20, 50)},
+        {"kind": "kernel", "tid": 8, "at": (55, 80)},
     )
     (row,) = step_breakdown(trace)
     assert (row.collective_ns, row.copy_ns, row.op_ns, row.uncovered_ns) == (20, 20, 40, 20)
+
+
+def test_work_of_a_device_is_not_time_of_the_host(make_trace: MakeTrace) -> None:
+    on_device = {"device": "cuda:0", "pid": 0, "layer": "runtime"}
+    trace = make_trace(
+        _step(0, 0, 100),
+        {"at": (0, 10)},
+        {"kind": "kernel", "tid": 7, "at": (5, 80), **on_device},
+        {"kind": "collective", "tid": 8, "at": (5, 80), **on_device},
+        {"kind": "copy", "tid": 9, "at": (5, 80), **on_device},
+    )
+    (row,) = step_breakdown(trace)
+    assert (row.op_ns, row.collective_ns, row.copy_ns, row.uncovered_ns) == (10, 0, 0, 90)
+
+
+def test_waiting_for_data_is_not_time_of_operators(make_trace: MakeTrace) -> None:
+    name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    loading = {"name": name, "kind": "region", "at": (0, 40)}
+    trace = make_trace(_step(0, 0, 100), loading, {"name": "aten::stack", "at": (10, 30)}, {"at": (50, 90)})
+    (row,) = step_breakdown(trace)
+    assert (row.data_ns, row.op_ns, row.uncovered_ns) == (40, 40, 20)
+
+
+def test_a_region_of_the_user_that_loads_data_is_waiting_for_data(make_trace: MakeTrace) -> None:
+    trace = make_trace(_step(0, 0, 100), _region("load_batch", 0, 40), {"at": (10, 60)})
+    (row,) = step_breakdown(trace)
+    assert (row.data_ns, row.op_ns) == (40, 20)
 
 
 def test_compiling_is_no_operator_time_also_within_an_operator(make_trace: MakeTrace) -> None:
@@ -63,7 +90,7 @@ def test_the_printed_table_has_compiling_where_there_was_some(make_trace: MakeTr
 
 
 def test_work_is_cut_at_the_borders_of_steps(make_trace: MakeTrace) -> None:
-    kernel = {"kind": "kernel", "device": "cuda:0", "pid": 0, "tid": 7, "at": (80, 230)}
+    kernel = {"kind": "kernel", "tid": 7, "at": (80, 230)}
     trace = make_trace(_step(0, 0, 100), _step(1, 100, 200), _step(2, 200, 300), kernel)
     assert [row.op_ns for row in step_breakdown(trace)] == [20, 100, 30]
 

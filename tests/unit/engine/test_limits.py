@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 import unified_profiler as up
-from unified_profiler.engine import DuckDBEngine, query
+from unified_profiler.analysis import query
+from unified_profiler.engine import DuckDBEngine
 from unified_profiler.engine.contract import time_limit
 from unified_profiler.errors import ArgumentError, ConfigurationError, QueryError
 from unified_profiler.model.trace import Trace

@@ -6,7 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from unified_profiler.engine import DuckDBEngine, query
+from unified_profiler.analysis import query
+from unified_profiler.engine import DuckDBEngine
 from unified_profiler.errors import QueryError, UsageError
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.records import TraceInfo

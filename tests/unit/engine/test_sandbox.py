@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from unified_profiler.engine import query
+from unified_profiler.analysis import query
 from unified_profiler.errors import QueryError
 from unified_profiler.model.storage import read_parquet, write_parquet
 from unified_profiler.model.trace import Trace

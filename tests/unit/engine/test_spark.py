@@ -106,6 +106,20 @@ ANALYSES: dict[str, Analysis] = {
     ),
     "api_table": lambda run, engine: up.api_table(run, engine=engine),
     "step_breakdown": lambda run, engine: up.step_breakdown(run, engine=engine),
+    "device_table": lambda run, engine: up.device_table(run, engine=engine),
+    "device_table of streams": lambda run, engine: up.device_table(run, by="stream", engine=engine).devices,
+    "gap_table": lambda run, engine: up.gap_table(run, row_limit=None, engine=engine),
+    "launch_table": lambda run, engine: up.launch_table(run, engine=engine),
+    "queue_table": lambda run, engine: up.queue_table(run, engine=engine),
+    "copy_table": lambda run, engine: up.copy_table(run, engine=engine),
+    "collective_table": lambda run, engine: up.collective_table(run, engine=engine),
+    "kernel_table": lambda run, engine: up.kernel_table(run, engine=engine),
+    "kernel_sequences": lambda run, engine: up.kernel_sequences(run, engine=engine),
+    "query of device work": lambda run, engine: up.query(
+        run,
+        "select class, count(*) as n, sum(delay_ns) as ns from device_work group by class order by 1",
+        engine=engine,
+    ),
     "query": lambda run, engine: up.query(run, QUERY, engine=engine),
 }
 

@@ -42,7 +42,8 @@ def test_the_page_holds_the_numbers_of_the_analyses(nccl: up.Run) -> None:
         assert numbers == expected
     steps = up.step_breakdown(nccl)
     assert [row[3:] for row in content["breakdown"]["rows"]] == [
-        [row.wall_ns, row.op_ns, row.collective_ns, row.copy_ns, row.compile_ns, row.uncovered_ns] for row in steps
+        [row.wall_ns, row.data_ns, row.op_ns, row.collective_ns, row.copy_ns, row.compile_ns, row.uncovered_ns]
+        for row in steps
     ]
 
 

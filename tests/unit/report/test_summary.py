@@ -12,6 +12,7 @@ from unified_profiler.analysis import api_table, op_table, step_breakdown
 from unified_profiler.analysis.rank_table import rank_table
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.run import Run
+from unified_profiler.report.sections import Sections
 from unified_profiler.report.summary import write_json
 from unified_profiler.testing import FakeBackend, TraceBuilder
 
@@ -53,6 +54,35 @@ def test_numbers_are_those_of_the_analyses(name: str) -> None:
         assert getattr(summary.step_parts, part) == sum(getattr(row, part) for row in steps)
     assert list(summary.api_calls) == api_table(run).to_arrow().to_pylist()
     assert summary.event_count == sum(len(trace.events) for trace in run.traces)
+
+
+def test_the_first_sentences_are_about_the_device() -> None:
+    run = up.read(GOLDEN / "kineto" / "nccl_rank.json.gz")
+    summary = up.summarize(run)
+    table = up.device_table(run)
+    assert summary.devices_verdict == table.verdict
+    (device,) = summary.devices
+    assert (device["device"], device["idle_ns"]) == ("cuda:0", table.devices.rows[0].idle_ns)
+    assert "stream" not in device
+    sentences = Sections(summary).findings()
+    assert sentences[0] == "cuda:0 was idle 76.2% of 660.551ms."
+    assert "On the host, operators cover" in sentences[4]
+    titles = [section.title for section in Sections(summary, language="zh").tables()]
+    assert titles[:2] == ["设备", "主机上的步骤时间分布"]
+
+
+def test_columns_of_devices_that_are_zero_everywhere_are_left_out() -> None:
+    section = next(Sections(up.summarize(up.read(GOLDEN / "kineto" / "mi250_train.json.gz"))).tables())
+    assert section.headings == (
+        *("Device", "Span", "Busy", "Idle %", "Compute", "Exposed copies", "Host late", "Synchronization"),
+    )
+
+
+def test_without_a_device_nothing_is_said_about_devices(trace: up.Trace) -> None:
+    summary = up.summarize(trace)
+    assert (summary.devices, summary.devices_verdict) == ((), ())
+    assert {"parts", "parts_moved"} & set(codes(summary.findings))
+    assert "Devices" not in [section.title for section in Sections(summary).tables()]
 
 
 def test_categories_have_all_of_the_self_time(trace: up.Trace) -> None:

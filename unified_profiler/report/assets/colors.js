@@ -17,7 +17,7 @@
     uncovered_ns: {shape: '/', bgcolor: PARTS.uncovered_ns, fgcolor: '#78828f', size: 5},
     waiting_ns: {shape: '\\', bgcolor: PARTS.waiting_ns, fgcolor: PARTS.collective_ns, size: 5},
   };
-  const STEP_PARTS = ['op_ns', 'collective_ns', 'copy_ns', 'compile_ns', 'uncovered_ns'];
+  const STEP_PARTS = ['data_ns', 'op_ns', 'collective_ns', 'copy_ns', 'compile_ns', 'uncovered_ns'];
   /* What a rank does by itself, and then what it does with the others. */
   const RANK_PARTS = ['compute_ns', 'data_ns', 'copy_ns', 'uncovered_ns', 'transfer_ns', 'waiting_ns'];
   const LINES = ['#3a6ea8', '#d9733f', '#2a9d9a', '#8a63b8', '#b8901f', '#b3588f', '#557a3c', '#7c8794'];
