@@ -16,7 +16,7 @@ backend: Backend = BackendDescriptor(
         allocated_bytes=lazy("unified_profiler_tensorflow.record.allocators:allocated_bytes"),
         step_statistics=lazy("unified_profiler_tensorflow.read.run_metadata.text:step_statistics"),
         event_conventions=EventConventions(
-            data_loading=r"Iterator::|GetNext",
+            data_loading=r"GetNext|^ReduceIterator::",
             synchronizing_collectives=r"CollectiveReduce|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier",
         ),
     ),

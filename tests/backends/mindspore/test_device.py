@@ -187,6 +187,44 @@ def test_copies_collectives_and_counters_are_what_they_are(sample: list[dict[str
     assert one(sample, name="AI Core Freq")["value"] == 1650
 
 
+def with_device_tasks(copy: Path, tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the events of the sample with more entries on stream 2 of the device, or arrows."""
+    path = copy / "trace_view.json"
+    defaults = {"ph": "X", "pid": 32, "tid": 2, "dur": "2.000", "cat": "", "args": {}}
+    path.write_text(json.dumps([*json.loads(path.read_text()), *(defaults | task for task in tasks)]))
+    return list(assemble([normalized(copy)]).to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("name", "task_type", "kind"),
+    [
+        ("EVENT_WAIT", "EVENT_WAIT", "runtime"),
+        ("NOTIFY_WAIT", "NOTIFY_WAIT", "runtime"),
+        ("EVENT_RECORD", "EVENT_RECORD", "runtime"),
+        ("hcom_allGather__428_1_1", "AI_CPU", "collective"),
+        ("aclnnInplaceCopy", "MEMCPY_ASYNC", "copy"),
+        ("WaitAndAdd", "AI_CORE", "kernel"),
+    ],
+)
+def test_the_tasks_of_a_stream_are_work_or_synchronization(name: str, task_type: str, kind: str, copy: Path) -> None:
+    task = {"name": name, "ts": "1794785730000460.000", "args": {"Task Type": task_type}}
+    row = one(with_device_tasks(copy, [task]), name=name)
+    assert (row["kind"], row["layer"], row["device"], row["stream"]) == (kind, "runtime", "npu:5", 2)
+
+
+def test_all_kernels_that_a_call_launched_are_linked_with_it(copy: Path) -> None:
+    second = {"name": "TransData", "ts": "1794785730000385.000"}
+    arrow = {"name": "HostToDevice8", "id": "34359738368", "cat": "HostToDevice", "bp": "e"}
+    begin = arrow | {"ph": "s", "pid": 31, "tid": 4711, "ts": "1794785730000130.000"}
+    rows = with_device_tasks(copy, [second, begin, arrow | {"ph": "f", "ts": second["ts"]}])
+    call = one(rows, name="AscendCL@aclnnConvolution")["correlation_id"]
+    assert {row["name"].rpartition("/")[2] for row in rows if row["correlation_id"] == call} == {
+        "AscendCL@aclnnConvolution",
+        "Conv2D-op0",
+        "TransData",
+    }
+
+
 def test_kernels_of_the_host_are_operators(sample: list[dict[str, Any]]) -> None:
     row = one(sample, name="Cast", kind="op")
     assert (row["device"], row["thread"], row["direction"]) == ("cpu:0", "mindspore kernels", "forward")

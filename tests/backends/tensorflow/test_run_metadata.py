@@ -343,6 +343,22 @@ def test_kernels_and_copies_of_an_accelerator(on_a_gpu: list[Row]) -> None:
     assert kernel["thread_id"] == 9
 
 
+@pytest.mark.parametrize(
+    ("label", "kind"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_f32 regs:96 grid:2,1,1@@c:CollectiveReduceV2", "collective"),
+        ("MEMSET bytes:64@@x:Fill", "copy"),
+        ("MEMCPYHtoD bytes:64", "copy"),
+        ("gemm regs:96 grid:2,1,1@@c:MatMul", "kernel"),
+    ],
+)
+def test_the_work_of_a_stream_has_the_kind_of_its_label(label: str, kind: str, saved: Any) -> None:
+    stats = _step_stats([("n", 0, 5)], device="/device:GPU:0/stream:3")
+    stats.dev_stats[0].node_stats[0].timeline_label = label
+    (event,) = read(saved(stats)).to_pylist()
+    assert (event["kind"], event["layer"], event["device"], event["stream"]) == (kind, "runtime", "cuda:0", 3)
+
+
 def test_memory_belongs_to_the_device_of_its_allocator(on_a_gpu: list[Row]) -> None:
     memory = {row["attributes"]["allocator"]: row["device"] for row in on_a_gpu if row["kind"] == "memory"}
     assert memory == {"GPU_0_bfc": "cuda:0", "gpu_host_bfc": "cpu:0"}

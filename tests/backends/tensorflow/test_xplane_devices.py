@@ -12,6 +12,7 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 from unified_profiler.spi import NativeCapture
 from unified_profiler_tensorflow.read.normalizer import TensorFlowNormalizer
 
+DETAILS = "kind_src:pageable kind_dst:device size:64 dest:0 async:1"
 START = 1_700_000_000_000_000_000
 
 
@@ -52,7 +53,7 @@ def events(tmp_path: Path) -> dict[str, dict[str, Any]]:
     compute, copies, scopes = (gpu.line(n) for n in ("Stream #14(Compute)", "Stream #7(MemcpyH2D)", "TensorFlow Ops"))
     gpu.event(compute, "gemm", 1_500, 2_750, correlation_id=3, tf_op="gradient_tape/dense/MatMul:MatMul", grid="1,2")
     gpu.event(compute, "ncclDevKernel_AllReduce", 9_000, 1_000, correlation_id=4)
-    gpu.event(copies, "MemcpyH2D", 500, 800, correlation_id=5, memcpy_details="size:64")
+    gpu.event(copies, "MemcpyH2D", 500, 800, correlation_id=5, memcpy_details=DETAILS)
     gpu.event(scopes, "MatMul", 1_500, 2_750)
     api.event(api.line("1234"), "cuLaunchKernel", 200, 300, correlation_id=3)
     python = host.line("python")
@@ -62,7 +63,12 @@ def events(tmp_path: Path) -> dict[str, dict[str, Any]]:
     )
     task = Builder(space, "Task Environment")
     task.stat(task.plane, "profile_start_time", START)
-    path = tmp_path / "far.xplane.pb"
+    return read(space, tmp_path)
+
+
+def read(space: Any, folder: Path) -> dict[str, dict[str, Any]]:
+    """The events of a recording, by thread and name."""
+    path = folder / "far.xplane.pb"
     path.write_bytes(space.SerializeToString())
     table = TensorFlowNormalizer().normalize(NativeCapture(backend="tensorflow", files=(path,)))
     return {f"{event['thread']} {event['name']}": event for event in table.to_pylist()}
@@ -108,3 +114,43 @@ def test_picoseconds_are_rounded_down_at_both_ends(events: dict[str, dict[str, A
 
 def test_the_host_is_named(events: dict[str, dict[str, Any]]) -> None:
     assert {event["host"] for event in events.values()} == {"far"}
+
+
+def test_a_copy_has_its_size(events: dict[str, dict[str, Any]]) -> None:
+    assert events["Stream #7(MemcpyH2D) MemcpyH2D"]["bytes"] == 64
+    assert events["Stream #14(Compute) gemm"]["bytes"] is None
+
+
+def test_instructions_of_a_device_without_streams_are_its_work(tmp_path: Path) -> None:
+    space = xplane_pb2.XSpace()
+    tpu, task = Builder(space, "/device:TPU:2"), Builder(space, "Task Environment")
+    task.stat(task.plane, "profile_start_time", START)
+    modules, ops, transfers = (tpu.line(name) for name in ("XLA Modules", "XLA Ops", "Async XLA Ops"))
+    tpu.event(modules, "jit_step(1)", 0, 90_000)
+    names = ("%fusion.3 = f32[8]{0} fusion(...)", "all-reduce.1", "%copy.5 = f32[8]{0} copy(...)", "copy_fusion.2")
+    for number, name in enumerate(names):
+        tpu.event(ops, name, 10_000 * number, 5_000)
+    tpu.event(transfers, "%async-start.2", 1_000, 20_000, hlo_category="all-gather")
+    events = read(space, tmp_path)
+    kinds = {name: (event["kind"], event["layer"], event["device"]) for name, event in events.items()}
+    assert kinds == {
+        "XLA Modules jit_step(1)": ("region", "framework", "tpu:2"),
+        f"XLA Ops {names[0]}": ("kernel", "runtime", "tpu:2"),
+        f"XLA Ops {names[1]}": ("collective", "runtime", "tpu:2"),
+        f"XLA Ops {names[2]}": ("copy", "runtime", "tpu:2"),
+        f"XLA Ops {names[3]}": ("kernel", "runtime", "tpu:2"),
+        "Async XLA Ops %async-start.2": ("collective", "runtime", "tpu:2"),
+    }
+    streams = {event["thread"]: event["stream"] for event in events.values()}
+    assert streams == {"XLA Modules": None, "XLA Ops": 2, "Async XLA Ops": 3}
+
+
+def test_lines_beside_streams_repeat_their_work(tmp_path: Path) -> None:
+    space = xplane_pb2.XSpace()
+    gpu, task = Builder(space, "/device:GPU:0"), Builder(space, "Task Environment")
+    task.stat(task.plane, "profile_start_time", START)
+    stream, ops = gpu.line("Stream #1(Compute)"), gpu.line("XLA Ops")
+    gpu.event(stream, "fusion_3", 0, 5_000)
+    gpu.event(ops, "fusion.3", 0, 5_000)
+    kinds = {name: event["kind"] for name, event in read(space, tmp_path).items()}
+    assert kinds == {"Stream #1(Compute) fusion_3": "kernel", "XLA Ops fusion.3": "region"}

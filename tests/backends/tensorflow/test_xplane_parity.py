@@ -32,9 +32,11 @@ MODES: dict[str, dict[str, Any]] = {
 }
 NODE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*:[A-Z_][A-Za-z0-9_]*")
 FUNCTION = "__inference_"
+WAIT = "Op::DoCompute"
+FETCH = re.compile(rf"IteratorGetNext(AsOptional)?{WAIT}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Walked:
     """An event as decoded by TensorFlow's own classes."""
 
@@ -121,9 +123,15 @@ def true_duration_ns(event: Walked, events: list[Walked]) -> int:
 
 
 def expected_operators(path: Path) -> dict[tuple[str, str | None], list[tuple[int, int]]]:
-    """Start and duration of nodes, starts of asynchronous nodes and kernels of eager calls, by type and node."""
+    """Start and duration of nodes, starts of asynchronous nodes and kernels of eager calls, by type and node.
+
+    A wait for data on a thread of its own counts instead of the start of its node.
+    """
     operators: dict[tuple[str, str | None], list[tuple[int, int]]] = defaultdict(list)
     events = sorted(walk(path), key=lambda event: (event.line, event.start_ns, -event.duration_ns))
+    waits = {event for event in events if FETCH.fullmatch(event.name) and event.line.startswith("tf_data")}
+    types = {event.name.removesuffix(WAIT) for event in waits}
+    nodes = {kind: {e.stats["name"] for e in events if e.stats.get("kernel_type") == kind} for kind in types}
     called = ""
     for event in events:
         name = event.name
@@ -132,7 +140,10 @@ def expected_operators(path: Path) -> dict[tuple[str, str | None], list[tuple[in
         times = event.start_ns, event.duration_ns
         if "hlo_op" in event.stats:
             operators[name, "xla"].append((event.start_ns, true_duration_ns(event, events)))
-        elif name == "ExecutorState::ProcessAsync::Start":
+        elif event in waits:
+            kind = name.removesuffix(WAIT)
+            operators[kind, min(nodes[kind]) if len(nodes[kind]) == 1 else None].append(times)
+        elif name == "ExecutorState::ProcessAsync::Start" and event.stats["kernel_type"] not in types:
             operators[event.stats["kernel_type"], event.stats["name"]].append(times)
         elif name == "KernelAndDeviceFunc::Run" and not called.startswith(FUNCTION):
             operators[called, None].append(times)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import count
 
+from unified_profiler.model.foreign_values import int_or_none
 from unified_profiler.model.nesting import FIRST_LANE
 from unified_profiler.spi.protocols import NativeCapture
 from unified_profiler.spi.xplane.planes import Line, Plane
@@ -19,6 +20,8 @@ SIDE_LANE = FIRST_LANE >> 1
 
 _DEVICE = re.compile(r"/device:(?P<kind>\w+):(?P<number>\d+)")
 _STREAM = re.compile(r"Stream #(\d+)")
+_CORE_LINES = frozenset({"XLA Ops", "Async XLA Ops", "Sparse Core Ops"})
+"""Lines of a TPU with its work. On the plane of a device with streams, lines of these names repeat their work."""
 _DEVICE_NAMES = {"GPU": "cuda"}
 """Native device types whose name in the event schema differs. ROCm devices are called cuda, too, as in PyTorch."""
 _PYTHON = "python"
@@ -29,6 +32,8 @@ class LaneKind(Enum):
 
     THREAD = auto()
     STREAM = auto()
+    CORE = auto()
+    """The instructions of a core of a device that has no streams, such as a TPU."""
     DERIVED = auto()
     """A summary line of a device that repeats the work of its streams."""
 
@@ -69,7 +74,9 @@ class LaneAssigner:
             return [self._thread(line, is_starter=is_single and line.name == _PYTHON) for line in lines]
         number = int(device["number"])
         name = device_name(device["kind"], number)
-        return [self._stream(line, name, number) for line in lines]
+        if any(_STREAM.match(line.name) for line in lines):
+            return [self._stream(line, name, number) for line in lines]
+        return [self._core(line, name, number) for line in lines]
 
     def _thread(self, line: Line, *, is_starter: bool) -> XPlaneLane:
         if line.id in self._threads:
@@ -83,6 +90,12 @@ class LaneAssigner:
         if stream is None:
             return XPlaneLane(number, next(self._numbers), line.name, device, kind=LaneKind.DERIVED)
         return XPlaneLane(number, int(stream[1]), line.name, device, int(stream[1]), LaneKind.STREAM)
+
+    def _core(self, line: Line, device: str, number: int) -> XPlaneLane:
+        if line.name not in _CORE_LINES:
+            return self._stream(line, device, number)
+        stream = int_or_none(line.id)
+        return XPlaneLane(number, next(self._numbers), line.name, device, stream, LaneKind.CORE)
 
 
 def device_name(kind: str, number: int) -> str:

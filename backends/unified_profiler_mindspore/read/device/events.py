@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from unified_profiler.model.columns import Index
 from unified_profiler.model.foreign import read_bytes, reading
 from unified_profiler.model.foreign_values import LARGEST, int_or_none
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind, Layer, event_table
@@ -72,7 +73,10 @@ _OTHER = Track(Layer.HARDWARE, Kind.RUNTIME, on_device=True)
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
 _LAUNCH = re.compile(r"::(?:KernelLaunch|PyNativeLaunchTask)::")
-_COPY = re.compile(r"memcpy|memset", re.IGNORECASE)
+_COPY = re.compile(r"memcpy|memset|^SDMA", re.IGNORECASE)
+_COLLECTIVE = re.compile(r"(?:\w+::)*(hcom|hccl)_?[A-Za-z]", re.IGNORECASE)
+_SYNCHRONIZATION = re.compile(r"(EVENT|NOTIFY)_(WAIT|RECORD|RESET)\w*|(MEM_)?(WAIT|WRITE)_VALUE\w*", re.IGNORECASE)
+"""Tasks with which streams wait for each other: records on the device, but not work of it."""
 
 
 def device_events(folder: Path) -> tuple[EventTable, Metadata]:
@@ -142,9 +146,10 @@ class _TraceConverter:
 
     def _correlations(self, entries: Iterable[Entry]) -> dict[tuple[Any, Any, Any], int]:
         """Number the arrows from host to device; both ends of an arrow are at the start of an event."""
-        numbers: dict[Any, int] = {}
         ends = [entry for entry in entries if entry.ph in ARROWS and entry.cat == TO_DEVICE]
-        return {(e.pid, e.tid, e.ts): numbers.setdefault(e.id, len(numbers) + 1) for e in ends}
+        launches = {entry.id: (entry.pid, entry.tid, entry.ts) for entry in ends if entry.ph == "s"}
+        numbers = Index()  # one for all that a call launched
+        return {(e.pid, e.tid, e.ts): numbers[launches.get(e.id, e.id)] + 1 for e in ends}
 
     def _row(self, entry: Entry, track: Track, process: str) -> Row:
         start_ns = nanoseconds(entry.ts)
@@ -174,12 +179,17 @@ class _TraceConverter:
 
     def _kernel(self, entry: Entry, start_ns: int, extra: Metadata) -> Row:
         """Return the columns of a kernel from kernel_details and its operator; other details are added to `extra`."""
-        if _COPY.search(entry.name):
+        texts = entry.name, str(extra.get("Task Type", ""))
+        if any(map(_SYNCHRONIZATION.fullmatch, texts)):
+            return {"kind": Kind.RUNTIME.value}
+        if any(map(_COPY.search, texts)):
             return {"kind": Kind.COPY.value}
+        kind = Kind.COLLECTIVE if _COLLECTIVE.match(entry.name) else Kind.KERNEL
         candidates = self.details.get(start_ns, ())
         details = dict(next((row for row in candidates if row.get("Name", "").endswith(entry.name)), {}))
         node = parse(str(extra.get("mindspore_op") or entry.name).rsplit("::", 1)[-1])
         row: Row = {
+            "kind": kind.value,
             "input_shapes": _shapes(details.pop("Input Shapes", "")),
             "output_shapes": _shapes(details.pop("Output Shapes", "")),
             "input_types": _list(details.pop("Input Data Types", "")),

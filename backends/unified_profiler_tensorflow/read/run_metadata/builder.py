@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ OPERATOR = EventType(Layer.FRAMEWORK, Kind.OP)
 COLLECTIVE = EventType(Layer.FRAMEWORK, Kind.COLLECTIVE)
 RUN = EventType(Layer.API, Kind.API_CALL)
 KERNEL = EventType(Layer.RUNTIME, Kind.KERNEL)
+COLLECTIVE_KERNEL = EventType(Layer.RUNTIME, Kind.COLLECTIVE)
 COPY = EventType(Layer.RUNTIME, Kind.COPY)
 DEVICE_CALL = EventType(Layer.RUNTIME, Kind.RUNTIME)
 MEMORY = EventType(Layer.RUNTIME, Kind.MEMORY)
@@ -33,6 +35,8 @@ COUNTER = EventType(Layer.RUNTIME, Kind.COUNTER)
 REPEATED_PARTS = frozenset({"stream:all", "memcpy"})
 """Parts of an accelerator that repeat the work of its numbered streams."""
 
+_COPY = re.compile("mem(cpy|set)", re.IGNORECASE)
+_COLLECTIVE_KERNEL = re.compile(r"(nccl|rccl)\w*Kernel", re.IGNORECASE)
 _COLLECTIVE_PREFIXES = ("Collective", "Nccl", "_Nccl")
 
 
@@ -72,7 +76,9 @@ def device_event_type(part: str, work: str) -> EventType:
     """Return the type of work on a part of an accelerator: `stream:14`, `stream:14<MemcpyH2D>`, `memcpy`, `sync`."""
     if part.startswith("sync"):
         return DEVICE_CALL
-    return COPY if "memcpy" in part.lower() or work.startswith("MEMCPY") else KERNEL
+    if "memcpy" in part.lower() or _COPY.match(work):
+        return COPY
+    return COLLECTIVE_KERNEL if _COLLECTIVE_KERNEL.match(work) else KERNEL
 
 
 def without_repeated(devices: Mapping[int, Device]) -> dict[int, Device]:

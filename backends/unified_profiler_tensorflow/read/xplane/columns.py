@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -53,6 +54,7 @@ class XPlaneColumns:
         self._tree = Tree.of(self._start, self._end - self._start, self._pid, self._tid)
         self._resolve_eager_calls()
         self._resolve_asynchronous_nodes()
+        self._resolve_fetches()
         self._resolve_nested_steps()
         self._resolve_sessions(sessions)
         self._resolve_instruction_ends(self._instruction_ends(events, values), kept)
@@ -127,6 +129,25 @@ class XPlaneColumns:
         node, _ = self._nodes()
         self._replace(rows[node[rows] == node[self._tree.parent[rows]]], EventValues.as_runtime)
 
+    def _resolve_fetches(self) -> None:
+        """Make the wait for the next element of a dataset the operator, instead of the event that only starts it.
+
+        Where the event of the node lasts until the element is there, as in an eager call, it remains the operator.
+        """
+        is_operator = np.array([values.kind is Kind.OP for values in self._distinct], np.bool_)[self._values]
+        rows = np.flatnonzero(self._has_role(Role.FETCH))
+        enclosing = self._tree.nearest(rows, is_operator)
+        rows = rows[enclosing < 0]
+        values = list(self._distinct)
+        waits = {values[number].op_type for number in np.unique(self._values[rows]).tolist()}
+        is_start = self._has_role(Role.NODE, Role.ASYNC_START) & is_operator
+        is_start &= np.array([each.op_type in waits for each in values], np.bool_)[self._values]
+        is_start[enclosing[enclosing >= 0]] = False
+        starts = [values[number] for number in np.unique(self._values[is_start]).tolist()]
+        nodes = {op_type: {each.node for each in starts if each.op_type == op_type} for op_type in waits}
+        self._replace(rows, lambda fetch: _fetch_operator(fetch, nodes[fetch.op_type]))
+        self._replace(np.flatnonzero(is_start), EventValues.as_start)
+
     def _resolve_nested_steps(self) -> None:
         """Turn a step within a step into a region."""
         is_step = np.array([values.kind is Kind.STEP for values in self._distinct], np.bool_)[self._values]
@@ -189,6 +210,13 @@ def _is_kernel_of(inner: EventValues, call: EventValues) -> bool:
     if call.op_type is None:
         return False
     return inner.role is Role.EAGER_KERNEL or inner.node == inner.op_type == call.op_type
+
+
+def _fetch_operator(fetch: EventValues, nodes: Collection[str | None]) -> EventValues:
+    """Return the operator of a wait for data, with the path of its node if only one of its type ran."""
+    node = next(iter(nodes)) if len(nodes) == 1 else None
+    stats = msgspec.json.decode(fetch.attributes or "{}")
+    return operator(str(fetch.op_type), node, role=Role.NODE, stats=stats)
 
 
 def _eager_operator(call: EventValues, kernel: EventValues | None = None) -> EventValues:

@@ -19,16 +19,26 @@ from unified_profiler.spi.xplane.lanes import LaneKind, XPlaneLane, device_name
 from unified_profiler.spi.xplane.planes import Stats
 from unified_profiler.spi.xplane.stats import attributes_json
 from unified_profiler_tensorflow.read.node_lookup import NodeLookup
-from unified_profiler_tensorflow.read.xplane.values import UNKNOWN, EventValues, Role, operator
+from unified_profiler_tensorflow.read.xplane.values import ASYNC_START, UNKNOWN, EventValues, Role, operator
 
 NODE = re.compile(r"([A-Za-z0-9.][A-Za-z0-9_./>-]*):([A-Z_][A-Za-z0-9_]*)")
 """`path:Type`, by the rule of TensorFlow's own tools (tf_op_utils)."""
 _FUNCTION = re.compile(r"__(inference|forward|backward)_")
 _COLLECTIVE_KERNEL = re.compile(r"(nccl|rccl)\w*Kernel", re.IGNORECASE)
 _COPY = re.compile(r"mem(cpy|set)", re.IGNORECASE)
+_COPY_DETAILS = ("memcpy_details", "memset_details")
+_COPY_SIZE = re.compile(r"\bsize:(\d{1,19})\b")
+_COLLECTIVE_INSTRUCTION = re.compile(
+    r"%?(async-)?(all-reduce|all-gather|reduce-scatter|(ragged-)?all-to-all|collective-(permute|broadcast)|send|recv)\b"
+)
+_COPY_INSTRUCTION = re.compile(r"%?(async-)?(copy|copy-start|copy-done|infeed|outfeed)(\.\d+)*( =|$)")
 _EAGER_CALL = "EagerLocalExecute: "
-_ASYNC_START = "ExecutorState::ProcessAsync::Start"
 _SHARED_WORK = "ParallelFor"
+_FETCH = re.compile(r"(\w*GetNext\w*)Op::DoCompute")
+"""The work of a node that gets the next element of a dataset, of which the event of the node itself is only the start.
+"""
+_LOOP_INPUT = re.compile(r"ReduceIterator::(?:(?!Scan::)[^:]+::)*Scan::[^:]+")
+"""The input of a loop over a dataset in a `tf.function`, which TensorFlow runs as a Scan over the dataset."""
 _ROLES = {
     "KernelAndDeviceFunc::Run": Role.EAGER_KERNEL,
     "ExecutorState::Process": Role.EXECUTOR,
@@ -66,7 +76,9 @@ class Describer:
     def _describe(self, description: EventDescription) -> EventValues:
         name, stats = description.name, dict(description.stats)
         if description.lane.kind is LaneKind.STREAM:
-            return self._device_work(name, stats)
+            return self._device_work(name, stats, _stream_kind(name, stats))
+        if description.lane.kind is LaneKind.CORE:
+            return self._device_work(name, stats, _instruction_kind(name, stats))
         if description.lane.kind is LaneKind.DERIVED:
             return EventValues(name, Layer.FRAMEWORK, Kind.REGION, attributes=attributes_json(stats))
         return self._host_event(name, stats)
@@ -82,22 +94,25 @@ class Describer:
             return _annotation(name, stats)
         if name in _MEMORY:
             return _memory(name, stats)
-        if name == _ASYNC_START and "kernel_type" in stats:
+        if name == ASYNC_START and "kernel_type" in stats:
             op_type, path = str(stats.pop("kernel_type")), str(stats.pop("name", ""))
             return operator(op_type, path, role=Role.ASYNC_START, stats=stats, lookup=self.lookup)
+        if _LOOP_INPUT.fullmatch(name):
+            return EventValues(name, Layer.FRAMEWORK, Kind.REGION, attributes=attributes_json(stats))
         node = NODE.fullmatch(name)
         if node and not self._is_function(node[2]):
             return operator(node[2], node[1], role=Role.NODE, stats=stats, lookup=self.lookup)
         return self._runtime_event(name, stats)
 
-    def _device_work(self, name: str, stats: Stats) -> EventValues:
-        """Describe an event of a stream of an accelerator."""
+    def _device_work(self, name: str, stats: Stats, kind: Kind) -> EventValues:
+        """Describe an event of a stream or a core of an accelerator."""
         correlation_id = int_or_none(stats.pop("correlation_id", None))
         label = NODE.fullmatch(str(stats.get("tf_op") or stats.get("name") or ""))
         node, op_type = label.groups() if label else _origin(self._compiled(stats))
         return EventValues(
             name,
-            kind=_device_kind(name, stats),
+            kind=kind,
+            bytes=_copied_bytes(stats),
             canonical=self.lookup.canonical(node, op_type) if op_type else UNKNOWN,
             module=self.lookup.module(node),
             correlation_id=correlation_id,
@@ -135,6 +150,8 @@ class Describer:
         if name.startswith(_EAGER_CALL):
             called = name.removeprefix(_EAGER_CALL)
             role, op_type = Role.EAGER_CALL, None if self._is_function(called) else called
+        elif fetch := _FETCH.fullmatch(name):
+            role, op_type = Role.FETCH, fetch[1]
         elif name.startswith(_SHARED_WORK):
             role = Role.SHARED_WORK
         correlation_id = int_or_none(stats.pop("correlation_id", None))
@@ -182,8 +199,22 @@ def _memory(name: str, stats: Stats) -> EventValues:
     )
 
 
-def _device_kind(name: str, stats: Stats) -> Kind:
+def _stream_kind(name: str, stats: Stats) -> Kind:
     if _COLLECTIVE_KERNEL.match(name):
         return Kind.COLLECTIVE
-    is_copy = "memcpy_details" in stats or "memset_details" in stats or _COPY.match(name)
+    is_copy = any(key in stats for key in _COPY_DETAILS) or _COPY.match(name)
     return Kind.COPY if is_copy else Kind.KERNEL
+
+
+def _instruction_kind(name: str, stats: Stats) -> Kind:
+    """Return the kind of an instruction on a TPU, by its name or its category."""
+    texts = name, str(stats.get("hlo_category", ""))
+    if any(map(_COLLECTIVE_INSTRUCTION.match, texts)):
+        return Kind.COLLECTIVE
+    return Kind.COPY if any(map(_COPY_INSTRUCTION.match, texts)) else Kind.KERNEL
+
+
+def _copied_bytes(stats: Stats) -> int | None:
+    """Return the size of a copy, whose details are `kind_src:pageable kind_dst:device size:64 dest:0 async:1`."""
+    sizes = (_COPY_SIZE.search(str(stats[key])) for key in _COPY_DETAILS if key in stats)
+    return next((int_or_none(int(size[1])) for size in sizes if size), None)

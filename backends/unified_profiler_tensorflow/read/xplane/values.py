@@ -19,6 +19,8 @@ UNKNOWN = Canonical(None, None, None)
 _COLLECTIVE = re.compile(r"_?(Collective(Reduce|Gather|Bcast|AllToAll|Permute)|Nccl(All)?(Reduce|Broadcast))\w*")
 _TENSOR = re.compile(r"([A-Za-z]\w*)\[([\d,]*)\]")
 _INPUT = "x:DataLoad"
+ASYNC_START = "ExecutorState::ProcessAsync::Start"
+"""The name of the event that starts an asynchronous node."""
 _BY_DEFAULT_NAMES = NodeLookup()
 
 
@@ -36,6 +38,8 @@ class Role(Enum):
     """The kernel of an eager call. Only the call contains the name of the operator or function."""
     ASYNC_START = auto()
     """The start of an asynchronous node, which may lie within an event of the node itself."""
+    FETCH = auto()
+    """The wait for the next element of a dataset: the work of an asynchronous node, mostly on a thread of its own."""
     EXECUTOR = auto()
     """A section of an executor's work in a loop; its end lies within the next section."""
     SHARED_WORK = auto()
@@ -74,6 +78,11 @@ class EventValues:
     def as_runtime(self) -> EventValues:
         """Return the same event as a runtime event instead of an operator."""
         return replace(self, kind=Kind.RUNTIME, layer=Layer.RUNTIME, canonical=UNKNOWN, flops=None)
+
+    def as_start(self) -> EventValues:
+        """Return the operator as a runtime event under its native name, as its work has an event of its own."""
+        name = ASYNC_START if self.role is Role.ASYNC_START else f"{self.node}:{self.op_type}"
+        return replace(self.as_runtime(), name=name, role=Role.PLAIN)
 
     def as_input(self, *, trains: bool) -> EventValues:
         """Return the same operator as one that prepares input.
