@@ -13,8 +13,9 @@ from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.toml_files import packaged_toml
 
 OTHER = "other"
+RUNTIME = "runtime"
 BOOKKEEPING = "bookkeeping"
-_BY_KIND = {Kind.COLLECTIVE.value: "collective", Kind.COPY.value: "copy"}
+_BY_KIND = {Kind.COLLECTIVE.value: "collective", Kind.COPY.value: "copy", Kind.RUNTIME.value: RUNTIME}
 _BY_DIRECTION = {"update": "optimizer"}
 
 
@@ -32,14 +33,14 @@ def category_of_operator() -> dict[str, str]:
 
 def categories() -> tuple[str, ...]:
     """Return all categories, in the order in which they are shown."""
-    return (*operators_by_category(), OTHER)
+    return (*operators_by_category(), RUNTIME, OTHER)
 
 
 def with_categories(events: EventTable) -> pa.Table:
-    """Append a column `category`: by kind for collectives and copies, by direction for updates, else by operator.
+    """Append a column `category`: by kind for collectives, copies and calls of a device's runtime, else by operator.
 
-    An event whose operator has no category gets that of its origin. Bookkeeping of the framework, such as allocation,
-    remains bookkeeping in updates.
+    Operators of an update are `optimizer`, apart from bookkeeping of the framework such as allocation. An event whose
+    operator has no category gets that of its origin.
     """
     names = categories()
     column = pa.DictionaryArray.from_arrays(pa.array(category_codes(events), pa.int32()), pa.array(names))

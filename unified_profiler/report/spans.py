@@ -73,4 +73,4 @@ class TraceSpans:
 
 def span_categories() -> tuple[str, ...]:
     """Return the categories of operators, and those of other kinds of spans."""
-    return (*categories(), *_KIND_CATEGORY.values())
+    return tuple(dict.fromkeys((*categories(), *_KIND_CATEGORY.values())))

@@ -66,11 +66,11 @@ _ANNOTATIONS = {
 
 _ACCELERATORS = {"xpu_runtime": "xpu", "mtia_runtime": "mtia", "hpu_op": "hpu", "privateuse1_runtime": "privateuse1"}
 
-CPU = 0
+CPU, HIP = 0, 6
 DEVICE_TYPES = {
     CPU: "cpu",
     1: "cuda",
-    6: "hip",
+    HIP: "hip",
     9: "xla",
     12: "xpu",
     13: "mps",

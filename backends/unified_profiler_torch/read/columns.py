@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from unified_profiler.model.columns import Index, encode, look_up, text_column, with_nulls
+from unified_profiler.model.columns import encode, look_up, text_column, with_nulls
 from unified_profiler.model.foreign_values import LARGEST_NUMBER, bounded, int_or_none
 from unified_profiler.model.module_attribution import RELATIVE
 from unified_profiler.model.nesting import FIRST_LANE, Ints
@@ -23,7 +23,6 @@ from unified_profiler_torch.read.args import COLUMN_INPUTS, script_path
 from unified_profiler_torch.read.args_layouts import MISSING
 from unified_profiler_torch.read.categories import (
     CPU,
-    DEVICE_TYPES,
     NameClass,
     accelerator,
     classify_event,
@@ -31,6 +30,7 @@ from unified_profiler_torch.read.categories import (
     compile_phases,
     step_number,
 )
+from unified_profiler_torch.read.devices import EventDevices
 from unified_profiler_torch.read.events import EventGroup, KinetoEvents
 from unified_profiler_torch.read.frames import overlapping_frames
 from unified_profiler_torch.read.kineto import Header
@@ -198,19 +198,22 @@ class KinetoColumns:
         return None if rank is None or rank < 0 else rank
 
     @property
-    def _device(self) -> tuple[Ints, list[str | None]]:
-        """Device of each event, numbered by its args or else by its process, as codes and texts."""
-        default = accelerator({group.category for group in self.groups})
-        devices = Index({"cpu:0": 0})
-        codes = np.zeros(len(self.start), np.int64)
-        number, device_type = self.events.column("device"), self.events.column("device_type")
-        number = np.where(number == MISSING, self.pid, number)
-        for selected, types in ((self.on_device, {MISSING: default}), (device_type != MISSING, DEVICE_TYPES)):
-            rows = np.flatnonzero(selected)
-            pairs, inverse = np.unique(np.stack([device_type[rows], number[rows]]), axis=1, return_inverse=True)
-            distinct = [devices[f"{types.get(t, default)}:{max(n, 0)}"] for t, n in pairs.T.tolist()]
-            codes[rows] = np.array(distinct, np.int64)[inverse.reshape(-1)]
-        return codes, list(devices)
+    def _device(self) -> tuple[Ints, list[str]]:
+        """Device of each event, as codes and texts."""
+        devices = EventDevices(
+            number=self.events.column("device"),
+            device_type=self.events.column("device_type"),
+            on_device=self.on_device,
+            lane=self.pid,
+            accelerator=accelerator({group.category for group in self.groups}),
+        )
+        return devices.names(self._same_devices(devices) if devices.has_hip else {})
+
+    def _same_devices(self, devices: EventDevices) -> dict[int, int]:
+        operator = self.tree.inherit(np.where(self._is_op, np.arange(len(self.start)), -1), outermost=True)
+        work, launches, _ = self._launches
+        is_kernel = self._is_kind(Kind.KERNEL)[work]
+        return devices.same_devices(operator, (work[is_kernel], operator[launches[is_kernel]]))
 
     def _links(self) -> dict[str, Any]:
         stream, sequence = self.events.column("stream"), self.events.column("sequence_id")
@@ -221,27 +224,37 @@ class KinetoColumns:
             "sequence_id": _integers(np.where(sequence < 0, MISSING, sequence)),
         }
 
+    @cached_property
+    def _is_op(self) -> Flags:
+        is_framework = self._classes[0] == _LAYERS.index(Layer.FRAMEWORK)
+        flags: Flags = is_framework & ~self.on_device & ~self._is_kind(Kind.COMPILE)
+        return flags
+
     def _canonical(self) -> dict[str, Any]:
-        is_op = (self._classes[0] == _LAYERS.index(Layer.FRAMEWORK)) & ~self.on_device & ~self._is_kind(Kind.COMPILE)
-        sequence = self.events.column("sequence_id")
+        """Return operator, origin and direction; calls of the device's runtime have the direction of their operator."""
+        is_op, sequence = self._is_op, self.events.column("sequence_id")
         canonical = canonicalize(self.tree, self.name, self.names, is_op, sequence, self.start, self.tid)
-        neither = ~is_op & ~self.on_device & ~self._is_launch(is_op)
-        canonical.origin[neither] = canonical.direction[neither] = -1
-        canonical.copy_to_device_work(*self._launches())
+        other = ~is_op & ~self.on_device
+        outside = other & ~self._is_call_of_op
+        canonical.origin[outside] = canonical.direction[outside] = -1
+        canonical.copy_to_device_work(*self._launches)
+        canonical.origin[other] = -1
         return {
             "op": text_column(canonical.op, canonical.names),
             "origin": text_column(canonical.origin, canonical.names),
             "direction": text_column(canonical.direction, DIRECTIONS),
         }
 
-    def _is_launch(self, is_op: Flags) -> Flags:
-        """Flag calls of the device's runtime from inside an operator."""
+    @property
+    def _is_call_of_op(self) -> Flags:
+        """Flags of the calls of the device's runtime from inside an operator."""
         parent = self.tree.parent
-        in_op = (parent >= 0) & is_op[parent]
+        in_op = (parent >= 0) & self._is_op[parent]
         return self._is_kind(Kind.RUNTIME) & ~self.on_device & in_op & (self.events.column("correlation_id") >= 0)
 
+    @cached_property
     def _launches(self) -> tuple[Ints, Ints, Ints]:
-        """Return work on a device, the calls that launched it, and the operators that contain these calls."""
+        """Work on a device, the calls that launched it, and the operators that contain these calls."""
         correlation = self.events.column("correlation_id")
         calls = np.flatnonzero((correlation != MISSING) & ~self.on_device)
         work = np.flatnonzero((correlation != MISSING) & self.on_device)

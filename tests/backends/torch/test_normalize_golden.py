@@ -181,6 +181,13 @@ def test_kernels_carry_what_the_operator_that_launched_them_is() -> None:
             )
 
 
+@pytest.mark.parametrize("name", ["mi250_train.json.gz", "nccl_rank.json.gz"])
+def test_calls_of_the_runtime_are_no_operators(name: str) -> None:
+    calls = of_category(name, "cuda_runtime")
+    assert {(event["op"], event["origin"]) for _, event in calls} == {(None, None)}
+    assert {event["direction"] for _, event in calls} > {"backward"}
+
+
 def test_backward_on_another_thread_is_backward() -> None:
     table = normalized("nccl_rank.json.gz").to_pylist()
     autograd = [
