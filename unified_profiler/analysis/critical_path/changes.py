@@ -75,7 +75,10 @@ class Changes:
 
     def lags(self, trace: TraceGraph) -> Ints:
         """Return the changed lags between lanes; other ranks arrive as recorded."""
-        factor = self._kind_factors(trace.edge_kind, np.ones(len(trace.edge_kind)))
+        of_event, loads = self._event_factors(trace.columns), trace.edge_kind == kind_code("data")
+        changed = loads & ~np.isnan(of_event[trace.edge_row])
+        factor = np.where(changed, of_event[trace.edge_row], 1.0)
+        factor = self._kind_factors(trace.edge_kind, factor)
         return _scaled(trace.graph.lag, np.where(trace.arrival >= 0, 1.0, factor))
 
     def _event_factors(self, columns: TraceColumns) -> Floats:

@@ -131,6 +131,16 @@ class TraceColumns:
         return nearest(rows, parent=self.parent, wanted=loads & self.host) if loads.any() else np.full(len(rows), -1)
 
     @cached_property
+    def loads_ahead(self) -> Flags:
+        """Whether each event takes data from workers that load it in the background."""
+        flags, framework = np.zeros(len(self.start), np.bool_), coded(self.events, "framework")
+        for name, convention in self.conventions.items():
+            if convention.background_loading is not None:
+                matches = self.name.where(_matcher(convention.background_loading)) & framework.where(name.__eq__)
+                flags |= matches & self.host
+        return flags
+
+    @cached_property
     def kind(self) -> Ints:
         """The kind of segment that each event's own time is."""
         known = {kind.value: kind_code(name) for kind, name in _KIND_OF.items()}

@@ -16,6 +16,7 @@ from unified_profiler.analysis.critical_path.changes import Changes
 from unified_profiler.analysis.critical_path.collectives import arrivals_of
 from unified_profiler.analysis.critical_path.columns import COLUMNS, KINDS
 from unified_profiler.analysis.critical_path.construction import TraceGraph, trace_graph
+from unified_profiler.analysis.critical_path.loading import with_arriving_batches
 from unified_profiler.analysis.critical_path.path import check_recorded, on_one_clock
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source
 from unified_profiler.errors import ConfigurationError
@@ -105,6 +106,7 @@ def predictions(
     graph = trace_graph(events, conventions, Arrivals.of(events, arrivals))
     if graph is None:
         return PREDICTIONS.empty_table()
+    graph = with_arriving_batches(graph)
     replayed = graph.graph.replay(weight=changes.weights(graph), lag=changes.lags(graph))
     rows: list[dict[str, Any]] = list(_predicted_steps(graph, replayed))
     rows += [{"change": name, "event_count": count} for name, count in changes.counts(graph).items()]
@@ -175,5 +177,11 @@ def _headings(run: Run) -> dict[str, str]:
 
 
 def _assumptions(run: Run) -> tuple[Statement, ...]:
-    codes = ["order", "lags", "speed", *(["ranks"] if len({trace.info.rank for trace in run.traces}) > 1 else [])]
+    codes = [
+        "order",
+        "lags",
+        "loading",
+        "speed",
+        *(["ranks"] if len({trace.info.rank for trace in run.traces}) > 1 else []),
+    ]
     return tuple(statement(code).with_text("what_if") for code in codes)
