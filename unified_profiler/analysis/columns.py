@@ -46,9 +46,25 @@ def numbered(columns: Sequence[npt.NDArray[Any]]) -> Ints:
     """Number the distinct combinations of values."""
     group = np.zeros(len(columns[0]), np.int64)
     for values in columns:
-        distinct, number = np.unique(values, return_inverse=True)
-        group = np.unique(group * len(distinct) + number, return_inverse=True)[1]
+        number = ranked(values)
+        group = ranked(group * (number.max(initial=0) + 1) + number)
     return group
+
+
+def ranked(values: npt.NDArray[Any]) -> Ints:
+    """Return the rank of each value among the distinct values, from 0; values of a small range need no sorting."""
+    if not len(values):
+        return np.zeros(0, np.int64)
+    smallest, largest = int(values.min()), int(values.max())
+    ranks: Ints
+    if largest - smallest >= 4 * len(values):
+        ranks = np.unique(values, return_inverse=True)[1]
+        return ranks
+    offsets = values.astype(np.int64) - smallest
+    is_used = np.zeros(largest - smallest + 1, np.bool_)
+    is_used[offsets] = True
+    ranks = (np.cumsum(is_used) - 1)[offsets]
+    return ranks
 
 
 def thread_numbers(events: EventTable) -> Ints:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unified_profiler.analysis.columns import Flags, numbered
+from unified_profiler.analysis.columns import Flags, numbered, ranked
 from unified_profiler.model.nesting import FIRST_LANE, Ints, find_nesting
 from unified_profiler.model.schema import EventTable, Kind
 
@@ -86,7 +86,9 @@ def lay_out_tracks(events: EventTable) -> TrackLayout:
     """Assign each event to a track: one per thread, and more where events of a thread overlap partly."""
     process = numbered([codes(events, name) for name in ("rank", "host", "pid")])
     thread = _without_overlaps(events, process, numbered([process, codes(events, "tid")]))
-    _, first_row, of_row = np.unique(thread, return_index=True, return_inverse=True)
+    of_row = ranked(thread)
+    first_row = np.empty(of_row.max(initial=-1) + 1, np.int64)
+    first_row[of_row[::-1]] = np.arange(len(of_row))[::-1]  # of several assignments the last one counts
     sources = _sources(events, first_row, of_row)
     order = sorted(range(len(sources)), key=lambda index: sources[index].order)
     position = np.empty(len(order), np.int64)

@@ -7,7 +7,7 @@ This module writes the document: header, names of processes and threads, then th
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ import msgspec
 import pyarrow as pa
 
 from unified_profiler.analysis.tracks import Track, TrackLayout, codes, lay_out_tracks
+from unified_profiler.export.background import write_blocks
 from unified_profiler.export.chrome_events import LANE_COLUMNS, event_blocks
+from unified_profiler.export.row_text import Flags
 from unified_profiler.model.part_files import atomic_write
 from unified_profiler.model.schema import EventTable
 from unified_profiler.model.trace import Trace
@@ -36,12 +38,13 @@ class ChromeExporter:
     def write(self, traces: Sequence[Trace], path: Path) -> None:
         """Write the traces, atomically by a temporary file."""
         with atomic_write(path) as part, part.open("wb") as plain:
+            blocks = _document(traces, arrows=self._arrows)
             if not self._compressed:
-                plain.writelines(_document(traces, arrows=self._arrows))
+                write_blocks(blocks, plain.write)
                 return
-            # No time stamp, so the same trace gives the same bytes. Higher compression levels hardly save more.
-            with gzip.GzipFile(filename="", mode="wb", compresslevel=4, fileobj=plain, mtime=0) as packed:
-                packed.writelines(_document(traces, arrows=self._arrows))
+            # No time stamp, so the same trace gives the same bytes. Higher levels save a fifth and take twice the time.
+            with gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=plain, mtime=0) as packed:
+                write_blocks(blocks, packed.write)
 
 
 def _document(traces: Sequence[Trace], *, arrows: bool) -> Iterator[bytes]:
@@ -49,35 +52,35 @@ def _document(traces: Sequence[Trace], *, arrows: bool) -> Iterator[bytes]:
     events = pa.concat_tables([table.replace_schema_metadata(None) for table in tables]).unify_dictionaries()
     lanes = lay_out_tracks(events)
     base = min((int(table.column("start_ns").to_numpy().min()) for table in tables if len(table)), default=0)
-    yield _header(traces, events, lanes, base)
+    in_header = {name: lanes.constant(codes(events, name)) for name in LANE_COLUMNS}
+    yield _header(traces, _lane_values(events, lanes, in_header), base)
     separator = b"\n"
     for name in _name_events(lanes):
         yield separator + msgspec.json.encode(name)
         separator = b",\n"
     rows = [len(table) for table in tables]
-    for block in event_blocks(events, lanes, base=base, rows_per_trace=rows, arrows=arrows):
-        yield separator
-        yield block
-        separator = b",\n"
+    yield from event_blocks(events, lanes, in_header=in_header, base=base, rows_per_trace=rows, arrows=arrows)
     yield b"\n]}\n"
 
 
-def _header(traces: Sequence[Trace], events: EventTable, lanes: TrackLayout, base: int) -> bytes:
+def _header(traces: Sequence[Trace], lane_values: Sequence[dict[str, Any]], base: int) -> bytes:
     """Return the start of the document. Its first key must come first: `read` recognizes the format by it."""
-    lane_values = msgspec.json.encode(_lane_values(events, lanes))
     infos = ",".join(trace.info.model_dump_json() for trace in traces).encode()
     return (
         b'{"unified_profiler":{"traces":[%b],"lanes":%b},\n"displayTimeUnit":"ns","baseTimeNanoseconds":%d,\n'
         b'"traceEvents":['
-    ) % (infos, lane_values, base)
+    ) % (infos, msgspec.json.encode(lane_values), base)
 
 
-def _lane_values(events: EventTable, lanes: TrackLayout) -> list[dict[str, Any]]:
+def _lane_values(events: EventTable, lanes: TrackLayout, in_header: Mapping[str, Flags]) -> list[dict[str, Any]]:
     """Return for each lane its ids and the columns that are constant in all its events."""
     rows = events.select(LANE_COLUMNS).take(pa.array(lanes.first_row)).to_pylist()
-    same = {name: lanes.constant(codes(events, name)) for name in LANE_COLUMNS}
     return [
-        {"pid": lane.pid, "tid": lane.tid, "columns": {name: row[name] for name in LANE_COLUMNS if same[name][index]}}
+        {
+            "pid": lane.pid,
+            "tid": lane.tid,
+            "columns": {name: row[name] for name in LANE_COLUMNS if in_header[name][index]},
+        }
         for index, (lane, row) in enumerate(zip(lanes.tracks, rows, strict=True))
     ]
 

@@ -1,109 +1,91 @@
-"""Converts columns to JSON text in blocks of rows: each distinct value is encoded once, and Arrow joins the texts."""
+"""Converts columns to the text of rows, mostly JSON: each distinct value is encoded once where it can be."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from unified_profiler.export.row_text import Choice, Flags, PerRow, RowText, joined
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import JSON_COLUMNS, EventTable
 
-_BLOCK = 1 << 14
-Fragment: TypeAlias = Callable[[Any], Any]
-"""Takes an Arrow array of row numbers and returns the text of each, null for no text."""
+_MOST_TEXTS = 1 << 13
+"""Columns with more distinct texts are encoded block by block, which takes no memory for the whole column."""
+_SAMPLE = 1 << 11
+_FEW_IN_SAMPLE = _SAMPLE >> 3
+_THREE_DIGITS = [f"{number:03d}" for number in range(1000)]
+_THREE_DECIMALS = [f".{digits}" for digits in _THREE_DIGITS]
 
 
-def joined(parts: Sequence[Fragment]) -> Fragment:
-    """Join fragments row by row."""
-    return lambda rows: pc.binary_join_element_wise(
-        *(part(rows) for part in parts), "", null_handling="replace", null_replacement=""
-    )
-
-
-def constant(text: str) -> Fragment:
+def constant(text: str) -> RowText:
     """Write the same text in every row."""
-    return lambda _: text
+    return RowText((Choice([text]),))
 
 
-def lookup(texts: Sequence[str], index: Any) -> Fragment:
-    """Write one of several texts, by an Arrow array with the index of the text for each row."""
-    values = pa.array(texts, pa.string())
-    return lambda rows: values.take(index.take(rows))
+def lookup(texts: Sequence[str], index: npt.NDArray[Any]) -> RowText:
+    """Write one of several texts, by the index of the text in each row."""
+    return RowText((Choice(texts, index.astype(np.int32, copy=False)),))
 
 
-def either(condition: Any, true: Fragment, false: Fragment) -> Fragment:
-    """Write one of two fragments, chosen by an array of booleans."""
-    flags = pa.array(condition)
-    return lambda rows: pc.if_else(flags.take(rows), true(rows), false(rows))
+def either(condition: Flags, true: RowText, false: RowText) -> RowText:
+    """Write one of two texts, chosen by an array of booleans."""
+    if condition.all():
+        return true
+    return joined([true.only_where(condition), false.only_where(~condition)]) if condition.any() else false
 
 
-def member(events: EventTable, name: str, *, key: str | None = None) -> Fragment:
-    """Write a column as `,"key":value`; the key defaults to the column's name."""
+def member(events: EventTable, name: str, *, key: str | None = None) -> RowText:
+    """Write a column as `,"key":value`, and nothing if it is null; the key defaults to the column's name."""
     column, prefix = events.column(name).combine_chunks(), f',"{key or name}":'
-    if not pa.types.is_dictionary(column.type):
-        return lambda rows: pc.binary_join_element_wise(prefix, _numbers(column.take(rows)), "")
-    encode = embedded if name in JSON_COLUMNS else quoted
-    return lookup([prefix + encode(value) for value in column.dictionary.to_pylist()], column.indices)
+    if pa.types.is_dictionary(column.type):
+        encode = embedded if name in JSON_COLUMNS else quoted
+        return _texts(column, lambda text: prefix + encode(text))
+    few = _with_few_values(column)
+    if few is not None:
+        numbers = [prefix + number for number in _numbers(few.dictionary).to_pylist()]
+        return lookup([*numbers, ""], _indices(few))
+    key_text = constant(prefix)
+    if column.null_count:
+        key_text = key_text.only_where(column.is_valid().to_numpy(zero_copy_only=False))
+    return joined([key_text, RowText((PerRow(lambda rows: _numbers(column.take(pa.array(rows)))),))])
 
 
-def inner_text(events: EventTable, name: str) -> Fragment:
+def inner_text(events: EventTable, name: str) -> RowText:
     """Write a text column as JSON strings without the quotes."""
-    column = events.column(name).combine_chunks()
-    return lookup([quoted(value)[1:-1] for value in column.dictionary.to_pylist()], column.indices)
+    return _texts(events.column(name).combine_chunks(), lambda text: quoted(text)[1:-1])
 
 
-def whole(numbers: Ints) -> Fragment:
+def whole(numbers: Ints) -> RowText:
     """Write whole numbers."""
-    column = pa.array(numbers)
-    return lambda rows: column.take(rows).cast(pa.string())
+    return RowText((PerRow(lambda rows: pa.array(numbers[rows]).cast(pa.string())),))
 
 
-def microseconds(nanoseconds: Ints) -> Fragment:
+def microseconds(nanoseconds: Ints) -> RowText:
     """Write nanoseconds as microseconds, exactly."""
-    return _decimal(nanoseconds, decimals=3)
+    units = nanoseconds // 1000
+    return joined([whole(units), lookup(_THREE_DECIMALS, nanoseconds - units * 1000)])
 
 
-def milliseconds(nanoseconds: Ints) -> Fragment:
+def milliseconds(nanoseconds: Ints) -> RowText:
     """Write nanoseconds as milliseconds, exactly."""
-    return _decimal(nanoseconds, decimals=6)
+    return joined([microseconds(nanoseconds // 1000), lookup(_THREE_DIGITS, nanoseconds % 1000)])
 
 
-def _decimal(nanoseconds: Ints, *, decimals: int) -> Fragment:
-    """Write nanoseconds in a larger unit without floating point."""
-    units, rest = pa.array(nanoseconds // 10**decimals), pa.array(nanoseconds % 10**decimals)
-
-    def fragment(rows: Any) -> Any:
-        decimal_digits = pc.utf8_lpad(rest.take(rows).cast(pa.string()), width=decimals, padding="0")
-        return pc.binary_join_element_wise(units.take(rows).cast(pa.string()), decimal_digits, ".")
-
-    return fragment
-
-
-def each_distinct(column: Any, encode: Callable[[str | None], str]) -> Fragment:
+def each_distinct(column: Any, encode: Callable[[str | None], str]) -> RowText:
     """Write a text column, encoding each distinct text once per block; for columns with many distinct texts."""
 
-    def fragment(rows: Any) -> Any:
-        block = column.indices.take(rows).dictionary_encode(null_encoding="encode")
+    def make(rows: Ints) -> Any:
+        block = column.indices.take(pa.array(rows)).dictionary_encode(null_encoding="encode")
         texts = column.dictionary.take(block.dictionary).to_pylist()
         return pa.array([encode(text) for text in texts], pa.string()).take(block.indices)
 
-    return fragment
-
-
-def row_blocks(rows: range) -> Iterator[Any]:
-    """Yield row numbers in blocks, to limit the text in memory at a time."""
-    for first in range(rows.start, rows.stop, _BLOCK):
-        yield pa.array(np.arange(first, min(first + _BLOCK, rows.stop)))
-
-
-def as_buffer(texts: Any, *, separator: str) -> Any:
-    """Return the texts of a block of rows as one buffer."""
-    return pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), separator)[0].as_buffer()
+    return RowText((PerRow(make),))
 
 
 def quoted(text: str) -> str:
@@ -120,6 +102,30 @@ def embedded(text: str) -> str:
     except (msgspec.DecodeError, RecursionError):
         return quoted(text)
     return text
+
+
+def _texts(column: Any, encode: Callable[[str], str]) -> RowText:
+    """Write a text column, and nothing where it is null."""
+    if len(column.dictionary) > min(_MOST_TEXTS, len(column)):
+        return each_distinct(column, lambda text: "" if text is None else encode(text))
+    return lookup([*map(encode, column.dictionary.to_pylist()), ""], _indices(column))
+
+
+def _indices(column: Any) -> npt.NDArray[Any]:
+    """Return the indices of a dictionary array; that of a null is the one after the last."""
+    indices = column.indices.fill_null(len(column.dictionary)) if column.null_count else column.indices
+    array: npt.NDArray[Any] = indices.to_numpy()
+    return array
+
+
+def _with_few_values(column: Any) -> Any:
+    """Return a column of numbers as a dictionary array if it has few distinct values, as a sample shows, else None."""
+    step = max(len(column) // _SAMPLE, 1)
+    sample = column.take(pa.array(np.arange(0, len(column), step)))
+    if not pa.types.is_integer(column.type) or pc.count_distinct(sample).as_py() > _FEW_IN_SAMPLE:
+        return None
+    encoded = column.dictionary_encode()
+    return encoded if len(encoded.dictionary) <= _MOST_TEXTS else None
 
 
 def _numbers(values: Any) -> Any:

@@ -11,18 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import pyarrow as pa
+import numpy as np
 
-from unified_profiler.export.fragments import (
-    Fragment,
-    constant,
-    each_distinct,
-    joined,
-    lookup,
-    milliseconds,
-    quoted,
-    whole,
-)
+from unified_profiler.export.fragments import constant, each_distinct, lookup, milliseconds, quoted, whole
+from unified_profiler.export.row_text import RowText, joined
 from unified_profiler.export.spreadsheets import inert
 from unified_profiler.model.nesting import Ints
 
@@ -50,7 +42,7 @@ class Layout:
     """Text of a file: `opening`, the heading and calls of each API, separated by `between`, and `closing`."""
 
     suffix: str
-    call: Fragment
+    call: RowText
     headings: Sequence[str]
     """Heading of each API, repeated in every file with calls of it."""
     opening: str
@@ -115,12 +107,12 @@ def _arguments_and_state(text: str | None) -> str:
     return _arguments(attributes) + ("" if attributes.finished else ',"Finished":false')
 
 
-def _api_text(texts: Sequence[str], calls: ApiCalls) -> Fragment:
-    return lookup(texts, pa.array(calls.api))
+def _api_text(texts: Sequence[str], calls: ApiCalls) -> RowText:
+    return lookup(texts, calls.api)
 
 
 def _totals(calls: ApiCalls) -> Any:
-    return milliseconds(calls.total_ns)(pa.array(range(len(calls.names)), pa.int64())).to_pylist()
+    return milliseconds(calls.total_ns).texts(np.arange(len(calls.names))).to_pylist()
 
 
 def _cell(text: str) -> str:

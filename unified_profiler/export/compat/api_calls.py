@@ -19,7 +19,7 @@ from unified_profiler.engine import Source, traces_of
 from unified_profiler.errors import ConfigurationError, ExportError
 from unified_profiler.export.compat.api_call_layouts import ApiCalls, Layout, csv_table, json_tree
 from unified_profiler.export.compat.file_names import NAME_SPECS, move_to_free_name, numbered_names
-from unified_profiler.export.fragments import as_buffer, row_blocks
+from unified_profiler.export.row_text import row_blocks
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.nesting import Ints, whole_numbers
 from unified_profiler.model.schema import Kind
@@ -117,7 +117,7 @@ def _split(calls: ApiCalls, layout: Layout, limit: int) -> Iterator[range]:
         ConfigurationError: A single call is too large for a file.
     """
     size = np.concatenate(
-        [pc.binary_length(layout.call(rows)).to_numpy() for rows in row_blocks(range(len(calls.api)))]
+        [pc.binary_length(layout.call.texts(rows)).to_numpy() for rows in row_blocks(range(len(calls.api)))]
     )
     heading = np.array([len(text.encode()) for text in layout.headings])[calls.api]
     alone = size + heading + len(layout.opening + layout.closing)
@@ -158,5 +158,5 @@ def _document(calls: ApiCalls, layout: Layout, part: range) -> Iterator[Any]:
     for first, after in zip(begins.tolist(), [*begins[1:].tolist(), part.stop], strict=True):
         yield ((layout.between if first > part.start else "") + layout.headings[calls.api[first]]).encode()
         for rows in row_blocks(range(first, after)):
-            yield as_buffer(layout.call(rows), separator="")
+            yield layout.call.buffer(rows)
     yield layout.closing.encode()

@@ -26,7 +26,8 @@ from unified_profiler.export.compat.models_native import NativeStatistics, nativ
 from unified_profiler.export.compat.models_stats import AppStats, OpStats, app_stats, op_stats
 from unified_profiler.export.compat.models_steps import ModelStep, RecordedStep, model_steps, recorded_steps
 from unified_profiler.export.compat.models_summary import summary_text
-from unified_profiler.export.fragments import as_buffer, constant, joined, member, row_blocks, whole
+from unified_profiler.export.fragments import constant, member, whole
+from unified_profiler.export.row_text import joined, row_blocks
 from unified_profiler.export.writing import writing_to
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.columns import look_up
@@ -150,7 +151,7 @@ def _write_lines(events: EventTable, path: Path) -> None:
     line = joined([constant('{"id":'), ids, *(member(events, name) for name in used), constant("}\n")])
     with atomic_write(path) as temporary, temporary.open("wb") as file:
         for rows in row_blocks(range(len(events))):
-            file.write(as_buffer(line(rows), separator=""))
+            file.write(line.buffer(rows))
 
 
 def _step_trace(trace: Trace, events: EventTable) -> Trace:

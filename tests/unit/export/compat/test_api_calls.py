@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from unified_profiler.errors import ConfigurationError, ExportError, OutputDirectoryError, UsageError
-from unified_profiler.export import fragments, write_api_calls
+from unified_profiler.export import row_text, write_api_calls
 from unified_profiler.export.compat import api_calls
 from unified_profiler.export.spreadsheets import inert
 from unified_profiler.model.run import Run
@@ -260,7 +260,7 @@ def test_a_size_too_small_is_refused_before_anything_is_written(form: str, relu:
 
 @FORMATS
 def test_calls_beyond_one_block_of_text_are_written(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fragments, "_BLOCK", 7)
+    monkeypatch.setattr(row_text, "ROWS_PER_BLOCK", 7)
     calls: list[Call] = [(f"api_{i % 2}", i, i, TENSOR if i % 5 else None) for i in range(100)]
     paths = write_api_calls(make(calls), tmp_path, format=form, file_max_size=2000)
     assert READERS[form](paths) == expected(calls)
@@ -368,7 +368,7 @@ def test_a_failed_write_leaves_nothing(relu: Trace, tmp_path: Path, monkeypatch:
         raise OSError(28, "No space left on device")
 
     size = smallest_size(relu, tmp_path, "json")
-    monkeypatch.setattr(api_calls, "as_buffer", fail)
+    monkeypatch.setattr(row_text.RowText, "buffer", fail)
     with pytest.raises(ExportError, match="No space left"):
         write_api_calls(relu, tmp_path, file_max_size=size)
     assert not list(tmp_path.iterdir())
