@@ -74,6 +74,8 @@ class TrackLayout:
     """For each event the index of its track."""
     first_row: Ints
     """For each track the row of its first event."""
+    file: Ints
+    """For each track the number of its file."""
 
     def constant(self, values: Ints) -> Flags:
         """Return for each track whether all its events have the same value."""
@@ -82,18 +84,35 @@ class TrackLayout:
         return same
 
 
-def lay_out_tracks(events: EventTable) -> TrackLayout:
-    """Assign each event to a track: one per thread, and more where events of a thread overlap partly."""
-    process = numbered([codes(events, name) for name in ("rank", "host", "pid")])
+def lay_out_tracks(events: EventTable, *, file: Ints | None = None) -> TrackLayout:
+    """Assign each event to a track: one per thread, and more where events of a thread overlap partly.
+
+    Args:
+        events: The events.
+        file: Number of the file of each event if there are several, which share no tracks; their tracks follow one
+            another.
+    """
+    files = np.zeros(len(events), np.int64) if file is None else file
+    process = numbered([files, *(codes(events, name) for name in ("rank", "host", "pid"))])
     thread = _without_overlaps(events, process, numbered([process, codes(events, "tid")]))
     of_row = ranked(thread)
     first_row = np.empty(of_row.max(initial=-1) + 1, np.int64)
     first_row[of_row[::-1]] = np.arange(len(of_row))[::-1]  # of several assignments the last one counts
     sources = _sources(events, first_row, of_row)
-    order = sorted(range(len(sources)), key=lambda index: sources[index].order)
+    file_of_source = files[first_row].tolist()
+    order = sorted(range(len(sources)), key=lambda index: (file_of_source[index], sources[index].order))
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
-    return TrackLayout(tuple(_numbered([sources[index] for index in order])), position[of_row], first_row[order])
+    return TrackLayout(
+        tuple(
+            track
+            for _, indices in itertools.groupby(order, key=file_of_source.__getitem__)
+            for track in _numbered([sources[index] for index in indices])
+        ),
+        position[of_row],
+        first_row[order],
+        files[first_row[order]],
+    )
 
 
 def codes(events: EventTable, name: str) -> Ints:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from unified_profiler.analysis.tracks import TrackLayout
 from unified_profiler.export.fragments import constant, lookup, microseconds, whole
-from unified_profiler.export.links import Links, backward_links, launch_links
+from unified_profiler.export.links import backward_links, launch_links
 from unified_profiler.export.row_text import PerRow, RowText, joined
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable
@@ -21,41 +21,37 @@ from unified_profiler.model.schema import EventTable
 _PHASES = ('"s"', '"f","bp":"e"')
 
 
-def arrow_ends(events: EventTable, lanes: TrackLayout, start: Ints, rows_per_trace: Sequence[int]) -> Iterator[RowText]:
+def arrow_ends(events: EventTable, lanes: TrackLayout, start: Ints, trace: Ints) -> Iterator[RowText]:
     """Yield the ends of arrows at each event, as text to follow that of the event; nothing if there are no arrows.
 
     Args:
         events: The events of all traces.
         lanes: The lanes of the events.
         start: Start of each event in nanoseconds from time zero.
-        rows_per_trace: Number of events of each trace.
+        trace: Number of the trace of each event, in ascending order.
     """
-    links = [each for each in _links(events, rows_per_trace) if len(each.source)]
-    if links:
-        rows = np.concatenate([np.stack([each.source, each.target], 1).ravel() for each in links])
-        yield _after_rows(_ends(links, rows, lanes, start), rows, len(events))
+    links = (launch_links(events, trace), backward_links(events, trace))
+    source, target = (
+        np.concatenate(ends) for ends in ([each.source for each in links], [each.target for each in links])
+    )
+    kind = np.repeat(np.arange(len(links)), [len(each.source) for each in links])
+    if len(source):
+        order = np.lexsort((kind, trace[source]))
+        rows = np.stack([source[order], target[order]], 1).ravel()
+        names = [each.name for each in links]
+        yield _after_rows(_ends(names, kind[order].repeat(2), rows, lanes, start), rows, len(events))
 
 
-def _links(events: EventTable, rows_per_trace: Sequence[int]) -> Iterator[Links]:
-    """Yield the arrows of each trace separately, since ids are unique only within a trace."""
-    first = 0
-    for rows in rows_per_trace:
-        trace = events.slice(first, rows)
-        for links in (launch_links(trace), backward_links(trace)):
-            yield Links(links.name, links.source + first, links.target + first)
-        first += rows
-
-
-def _ends(links: Sequence[Links], rows: Ints, lanes: TrackLayout, start: Ints) -> RowText:
-    """Return the text of each end; the two ends of an arrow are adjacent."""
+def _ends(names: Sequence[str], name: Ints, rows: Ints, lanes: TrackLayout, start: Ints) -> RowText:
+    """Return the text of each end; the two ends of an arrow are adjacent. Each file numbers its arrows from 1."""
     openings = [f',\n{{"ph":{phase},"id":' for phase in _PHASES]
-    names = [f',"cat":"{each.name}","name":"{each.name}"' for each in links]
-    name = np.repeat(np.arange(len(links)), [2 * len(each.source) for each in links])
+    labels = [f',"cat":"{name}","name":"{name}"' for name in names]
     tracks = [f',"pid":{lane.pid},"tid":{lane.tid},"ts":' for lane in lanes.tracks]
-    position = np.arange(len(rows))
+    file, position = lanes.file[lanes.of_row[rows]], np.arange(len(rows))
+    number = (position - np.searchsorted(file, file)) // 2 + 1
     return joined(
         [
-            *(lookup(openings, position % 2), whole(position // 2 + 1), lookup(names, name)),
+            *(lookup(openings, position % 2), whole(number), lookup(labels, name)),
             *(lookup(tracks, lanes.of_row[rows]), microseconds(start[rows]), constant("}")),
         ]
     )

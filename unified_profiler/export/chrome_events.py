@@ -7,7 +7,6 @@ are in `args`, except those that the header contains once for a whole lane.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 from unified_profiler.analysis.tracks import TrackLayout
 from unified_profiler.export.arrows import arrow_ends
 from unified_profiler.export.fragments import constant, either, inner_text, lookup, member, microseconds, whole
-from unified_profiler.export.row_text import ROWS_PER_BLOCK, Flags, PerRow, RowText, joined
+from unified_profiler.export.row_text import Flags, PerRow, RowText, joined
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable, Kind
 
@@ -29,42 +28,30 @@ _SPAN, _INSTANT, _COUNTER = range(3)
 _OPENINGS = [',\n{"ph":"X","cat":"', ',\n{"ph":"i","s":"t","cat":"', ',\n{"ph":"C","cat":"']
 
 
-def event_blocks(
+def event_text(
     events: EventTable,
     lanes: TrackLayout,
     *,
     in_header: Mapping[str, Flags],
-    base: int,
-    rows_per_trace: Sequence[int],
+    start: Ints,
+    trace: Ints,
+    trace_in_file: Ints | None = None,
     arrows: bool,
-) -> Iterator[Any]:
-    """Yield all events by time, each slice before those it encloses, as blocks of text; a comma precedes each event.
+) -> RowText:
+    """Return the text of each event, with the ends of its arrows; a comma precedes each.
 
     Args:
         events: The events of all traces.
         lanes: The lanes of the events.
         in_header: For each of `LANE_COLUMNS` the lanes whose value the header contains.
-        base: Time zero in nanoseconds.
-        rows_per_trace: Number of events of each trace.
+        start: Start of each event in nanoseconds from time zero of its file.
+        trace: Number of the trace of each event, in ascending order.
+        trace_in_file: The same, counted in each file, if files have several traces.
         arrows: Whether to draw arrows.
     """
-    start, duration = events.column("start_ns").to_numpy() - base, events.column("duration_ns").to_numpy()
-    event = _event(events, lanes, start, duration, [*_members(events, lanes, in_header, rows_per_trace)])
-    if arrows:
-        event = joined([event, *arrow_ends(events, lanes, start, rows_per_trace)])
-    order = _by_time(start, duration)
-    for first in range(0, len(order), ROWS_PER_BLOCK):
-        yield event.buffer(order[first : first + ROWS_PER_BLOCK])
-
-
-def _by_time(start: Ints, duration: Ints) -> Ints:
-    """Sort by start and descending duration. Few events start together, so only those are sorted by duration."""
-    order = np.argsort(start, kind="stable")
-    is_repeated = np.diff(start[order]) == 0
-    tied = np.flatnonzero(np.append(is_repeated, False) | np.insert(is_repeated, 0, False))
-    rows = order[tied]
-    order[tied] = rows[np.lexsort((-duration[rows], start[rows]))]
-    return order
+    members = [*_members(events, lanes, in_header, trace_in_file)]
+    event = _event(events, lanes, start, events.column("duration_ns").to_numpy(), members)
+    return joined([event, *arrow_ends(events, lanes, start, trace)]) if arrows else event
 
 
 def _event(events: EventTable, lanes: TrackLayout, start: Ints, duration: Ints, members: Sequence[RowText]) -> RowText:
@@ -105,12 +92,11 @@ def _counter_args(events: EventTable) -> RowText:
 
 
 def _members(
-    events: EventTable, lanes: TrackLayout, in_header: Mapping[str, Flags], rows_per_trace: Sequence[int]
+    events: EventTable, lanes: TrackLayout, in_header: Mapping[str, Flags], trace: Ints | None
 ) -> Iterator[RowText]:
     yield joined([constant('"id":'), whole(events.column("id").to_numpy())])
-    if len(rows_per_trace) > 1:
-        trace = np.repeat(np.arange(len(rows_per_trace)), rows_per_trace)
-        yield lookup([f',"trace":{index}' for index in range(len(rows_per_trace))], trace)
+    if trace is not None:
+        yield lookup([f',"trace":{index}' for index in range(trace.max(initial=0) + 1)], trace)
     for name in EVENT_SCHEMA.names:
         if name in _EVENT_COLUMNS or events.column(name).null_count == len(events):
             continue

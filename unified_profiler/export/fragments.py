@@ -21,6 +21,7 @@ _SAMPLE = 1 << 11
 _FEW_IN_SAMPLE = _SAMPLE >> 3
 _THREE_DIGITS = [f"{number:03d}" for number in range(1000)]
 _THREE_DECIMALS = [f".{digits}" for digits in _THREE_DIGITS]
+_SHORTEST_DECIMALS = [f".{digits.rstrip('0') or '0'}" for digits in _THREE_DIGITS]
 
 
 def constant(text: str) -> RowText:
@@ -58,7 +59,7 @@ def member(events: EventTable, name: str, *, key: str | None = None) -> RowText:
 
 def inner_text(events: EventTable, name: str) -> RowText:
     """Write a text column as JSON strings without the quotes."""
-    return _texts(events.column(name).combine_chunks(), lambda text: quoted(text)[1:-1])
+    return _texts(events.column(name).combine_chunks(), inner_quoted)
 
 
 def whole(numbers: Ints) -> RowText:
@@ -70,6 +71,12 @@ def microseconds(nanoseconds: Ints) -> RowText:
     """Write nanoseconds as microseconds, exactly."""
     units = nanoseconds // 1000
     return joined([whole(units), lookup(_THREE_DECIMALS, nanoseconds - units * 1000)])
+
+
+def shortest_microseconds(nanoseconds: Ints) -> RowText:
+    """Write nanoseconds as microseconds, exactly, without zeros at the end: `1.5`, `2.0`."""
+    units = nanoseconds // 1000
+    return joined([whole(units), lookup(_SHORTEST_DECIMALS, nanoseconds - units * 1000)])
 
 
 def milliseconds(nanoseconds: Ints) -> RowText:
@@ -91,6 +98,11 @@ def each_distinct(column: Any, encode: Callable[[str | None], str]) -> RowText:
 def quoted(text: str) -> str:
     """Return a JSON string."""
     return msgspec.json.encode(text).decode()
+
+
+def inner_quoted(text: str) -> str:
+    """Return a JSON string without its quotes."""
+    return quoted(text)[1:-1]
 
 
 def embedded(text: str) -> str:

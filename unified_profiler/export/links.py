@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow.compute as pc
 
-from unified_profiler.analysis.columns import Flags, ints
+from unified_profiler.analysis.columns import Flags, ints, numbered
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind
 
@@ -21,25 +21,45 @@ class Links:
     target: Ints
 
 
-def launch_links(events: EventTable) -> Links:
-    """Join runtime calls and the device work they launch, by correlation id."""
-    key = ints(events, "correlation_id")
+def launch_links(events: EventTable, trace: Ints) -> Links:
+    """Join runtime calls and the device work they launch, by correlation id.
+
+    Args:
+        events: The events of several traces.
+        trace: Number of the trace of each event.
+    """
+    key = _keys(events, "correlation_id", trace)
     call = _equals(events, "kind", Kind.RUNTIME.value)
     work = ~call & ~_equals(events, "kind", Kind.COUNTER.value)
     return _links("launch", events, key, np.flatnonzero(call & (key >= 0)), np.flatnonzero(work & (key >= 0)))
 
 
-def backward_links(events: EventTable) -> Links:
+def backward_links(events: EventTable, trace: Ints) -> Links:
     """Join forward operators and their backward operators, by sequence id.
 
     Several operators can have the same id: autograd recorded the last forward operator to start, and the first backward
     operator to start encloses the others.
+
+    Args:
+        events: The events of several traces.
+        trace: Number of the trace of each event.
     """
-    key, start = ints(events, "sequence_id"), ints(events, "start_ns")
+    key, start = _keys(events, "sequence_id", trace), ints(events, "start_ns")
     backward = _equals(events, "direction", "backward")
     forward = ~backward & ~_equals(events, "direction", "update")
     sources = _first_of_each(key, -start, forward & (key >= 0))
     return _links("backward", events, key, sources, np.sort(_first_of_each(key, start, backward & (key >= 0))))
+
+
+def _keys(events: EventTable, name: str, trace: Ints) -> Ints:
+    """Return a column of ids, made different for different traces, since ids are unique only within a trace."""
+    key = ints(events, name)
+    if not len(key) or trace[0] == trace[-1]:
+        return key
+    given = np.flatnonzero(key >= 0)
+    keys = np.full(len(key), -1, np.int64)
+    keys[given] = numbered([trace[given], key[given]])
+    return keys
 
 
 def _links(name: str, events: EventTable, key: Ints, sources: Ints, targets: Ints) -> Links:

@@ -6,10 +6,10 @@ into one buffer. Adjacent parts with few combinations are combined beforehand, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -94,6 +94,24 @@ class RowText:
         offsets, data = self._assembled(rows)
         return pa.StringArray.from_buffers(len(rows), pa.py_buffer(offsets), data)
 
+    def parts_of(self, rows: Ints, sizes: Sequence[int]) -> Iterator[Iterable[Any]]:
+        """Yield the text of consecutive parts of some rows, each as buffers; small parts are assembled together.
+
+        Args:
+            rows: The rows of all parts.
+            sizes: Number of rows of each part.
+        """
+        first = 0
+        for together in _batches(sizes):
+            own = rows[first : first + sum(together)]
+            first += len(own)
+            if len(own) > ROWS_PER_BLOCK:
+                yield (self.buffer(block) for block in _split(own))
+                continue
+            offsets, data = self._assembled(own)
+            ends = offsets[np.cumsum([0, *together])].tolist()
+            yield from ([data.slice(begin, end - begin)] for begin, end in pairwise(ends))
+
     def _assembled(self, rows: Ints) -> tuple[Codes, Any]:
         """Return where each row begins and ends, and the text."""
         pools, index, size = [], np.empty((len(rows), len(self.parts)), np.int32), 0
@@ -115,8 +133,24 @@ def joined(texts: Sequence[RowText]) -> RowText:
 
 def row_blocks(rows: range) -> Iterator[Ints]:
     """Yield row numbers in blocks."""
-    for first in range(rows.start, rows.stop, ROWS_PER_BLOCK):
-        yield np.arange(first, min(first + ROWS_PER_BLOCK, rows.stop))
+    yield from _split(np.arange(rows.start, rows.stop))
+
+
+def _split(rows: Ints) -> Iterator[Ints]:
+    for first in range(0, len(rows), ROWS_PER_BLOCK):
+        yield rows[first : first + ROWS_PER_BLOCK]
+
+
+def _batches(sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Yield consecutive sizes together while their sum does not exceed a block."""
+    batch: list[int] = []
+    for size in sizes:
+        if batch and sum(batch) + size > ROWS_PER_BLOCK:
+            yield batch
+            batch = []
+        batch.append(size)
+    if batch:
+        yield batch
 
 
 def _combined(parts: Sequence[Part]) -> Iterator[Part]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unified_profiler.export import fragments
+from unified_profiler.export import fragments, row_text
 from unified_profiler.export.fragments import constant, either, lookup, member, microseconds, milliseconds, whole
 from unified_profiler.export.row_text import RowText, joined, row_blocks
 from unified_profiler.model.schema import EventTable, event_table
@@ -95,3 +95,16 @@ def test_blocks_cover_each_row_once() -> None:
 
 def test_no_row_has_no_text() -> None:
     assert pa.concat_arrays([whole(NUMBERS).texts(NUMBERS[:0])]).to_pylist() == []
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=12))
+def test_parts_of_rows_have_their_own_text_however_they_are_assembled(sizes: list[int]) -> None:
+    rows = np.arange(sum(sizes))[::-1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_text, "ROWS_PER_BLOCK", 5)
+        parts = [b"".join(map(bytes, part)) for part in whole(NUMBERS).parts_of(rows, sizes)]
+    ends = np.cumsum(sizes).tolist()
+    assert parts == [
+        "".join(str(NUMBERS[row]) for row in rows[end - size : end]).encode()
+        for end, size in zip(ends, sizes, strict=True)
+    ]

@@ -11,36 +11,26 @@ import itertools
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-import numpy as np
-import pyarrow as pa
 
 from unified_profiler.delivery.run_writer import check_output_dir
 from unified_profiler.engine import Source
 from unified_profiler.errors import ExportError, OutputDirectoryError
-from unified_profiler.export.chrome import ChromeExporter
-from unified_profiler.export.compat.models_native import NativeStatistics, native_statistics, write_native_statistics
+from unified_profiler.export.compat.models_files import STEP_STATS, TIMELINE, write_file, write_step_files
+from unified_profiler.export.compat.models_json import op_stats_json
+from unified_profiler.export.compat.models_native import native_statistics
 from unified_profiler.export.compat.models_stats import AppStats, OpStats, app_stats, op_stats
 from unified_profiler.export.compat.models_steps import ModelStep, RecordedStep, model_steps, recorded_steps
 from unified_profiler.export.compat.models_summary import summary_text
-from unified_profiler.export.fragments import constant, member, whole
-from unified_profiler.export.row_text import joined, row_blocks
 from unified_profiler.export.writing import writing_to
 from unified_profiler.keywords import checked_keywords
-from unified_profiler.model.columns import look_up
-from unified_profiler.model.nesting import whole_numbers, with_column
-from unified_profiler.model.part_files import atomic_write
 from unified_profiler.model.run import Run
-from unified_profiler.model.schema import EVENT_SCHEMA, EventTable
 from unified_profiler.model.storage import write_text
-from unified_profiler.model.trace import Trace
 from unified_profiler.report.summary import name_of
 
-TIMELINE = "timeline"
-STEP_STATS = "step_stats"
 SUMMARY = "summary.json"
 SUMMARY_TEXT = "summary.md"
 
@@ -87,9 +77,8 @@ def write_models_layout(source: Source, folder: str | os.PathLike[str]) -> Path:
     text = summary_text(name_of(run) or "unified_profiler", app, ops, files=files, outside_count=_count_outside(steps))
     with writing_to(folder):
         _check_contents(folder)
-        _write_summary(folder, {"app_stats": app, "op_stats": ops}, text)
-        for part in parts:
-            _write_step(part, native[part.step.columns], folder, files[part.model, part.step.label])
+        _write_summary(folder, app, ops, text)
+        write_step_files(parts, native, folder, files)
         _remove_others(folder, set(files.values()))
     return folder
 
@@ -121,56 +110,12 @@ def _count_outside(steps: Sequence[RecordedStep]) -> int:
     return recorded - sum(len(step.rows) for step in steps)
 
 
-def _write_summary(folder: Path, summary: Mapping[str, AppStats | OpStats], text: str) -> None:
+def _write_summary(folder: Path, app: AppStats, ops: OpStats, text: str) -> None:
     for name in (TIMELINE, STEP_STATS):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    write_text(folder / SUMMARY, msgspec.json.encode(summary).decode() + "\n")
+    opening = b'{"app_stats":%b,"op_stats":' % msgspec.json.encode(app)
+    write_file(folder / SUMMARY, itertools.chain([opening], op_stats_json(ops), [b"}\n"]))
     write_text(folder / SUMMARY_TEXT, text)
-
-
-def _write_step(part: ModelStep, native: NativeStatistics, folder: Path, name: str) -> None:
-    events = _compact(part.step.columns.events.take(pa.array(np.sort(part.rows))))
-    if not write_native_statistics(part, native, folder / STEP_STATS / name):
-        _write_lines(events, folder / STEP_STATS / name)
-    ChromeExporter().write([_step_trace(part.step.columns.trace, events)], folder / TIMELINE / name)
-
-
-def _compact(events: EventTable) -> EventTable:
-    """Drop dictionary texts that no row uses, which would be slow to encode for every step."""
-    columns = [
-        column.cast(pa.string()).dictionary_encode() if pa.types.is_dictionary(column.type) else column
-        for column in events.columns
-    ]
-    return pa.table(columns, schema=EVENT_SCHEMA).unify_dictionaries().combine_chunks()
-
-
-def _write_lines(events: EventTable, path: Path) -> None:
-    """Write the columns of each event that are not null as a JSON line."""
-    used = [name for name in EVENT_SCHEMA.names if name != "id" and events.column(name).null_count < len(events)]
-    ids = whole(whole_numbers(events.column("id")))
-    line = joined([constant('{"id":'), ids, *(member(events, name) for name in used), constant("}\n")])
-    with atomic_write(path) as temporary, temporary.open("wb") as file:
-        for rows in row_blocks(range(len(events))):
-            file.write(line.buffer(rows))
-
-
-def _step_trace(trace: Trace, events: EventTable) -> Trace:
-    """Return a trace of one step, with event ids from 0 and no parents outside of the step."""
-    ids, start = whole_numbers(events.column("id")), whole_numbers(events.column("start_ns"))
-    parent = look_up(whole_numbers(events.column("parent_id")), ids)
-    steps = whole_numbers(events.column("step"))
-    number = int(steps.max())
-    info = trace.info.model_copy(
-        update={
-            "event_count": len(events),
-            "first_step": None if number < 0 else number,
-            "last_step": None if number < 0 else number,
-            "start_ns": int(start.min()),
-            "end_ns": int((start + whole_numbers(events.column("duration_ns"))).max()),
-        }
-    )
-    events = with_column(events, "id", np.arange(len(events)))
-    return Trace(with_column(events, "parent_id", pa.array(parent, mask=parent < 0)), info)
 
 
 def _file_names(parts: Sequence[ModelStep]) -> dict[tuple[str, str], str]:

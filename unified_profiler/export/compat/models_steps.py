@@ -49,8 +49,9 @@ class TraceColumns:
         self.regions: Flags = kind.where(Kind.REGION.value.__eq__) & own
         """Regions of the application."""
         attributes = coded(self.events, "attributes")
-        self._codes: list[int] = attributes.codes.tolist()
-        self._attributes: list[EventAttributes] = [*map(_decode, attributes.values), EventAttributes()]
+        self.attribute_codes = attributes.codes
+        """Index of the attributes of each event among the distinct ones; -1, the last, if it has none."""
+        self.distinct_attributes: list[EventAttributes] = [*map(_decode, attributes.values), EventAttributes()]
 
     @cached_property
     def name(self) -> Coded:
@@ -58,28 +59,34 @@ class TraceColumns:
         return coded(self.events, "name")
 
     @cached_property
-    def duration_us(self) -> list[float]:
-        """Duration of each event in microseconds."""
-        microseconds: list[float] = (ints(self.events, "duration_ns") / 1000).tolist()
-        return microseconds
+    def duration_ns(self) -> Ints:
+        """Duration of each event."""
+        return ints(self.events, "duration_ns")
+
+    @cached_property
+    def start_ns(self) -> Ints:
+        """Start of each event."""
+        return ints(self.events, "start_ns")
+
+    @cached_property
+    def step(self) -> Ints:
+        """Number of the step of each event, -1 outside of steps."""
+        return ints(self.events, "step")
 
     def attributes(self, row: int) -> EventAttributes:
         """Return the attributes of an event."""
-        return self._attributes[self._codes[row]]
+        return self.distinct_attributes[int(self.attribute_codes[row])]
 
     @cached_property
     def has_steps(self) -> bool:
         """Whether any event is in a step."""
-        return bool((ints(self.events, "step") >= 0).any())
+        return bool((self.step >= 0).any())
 
     @cached_property
     def steps(self) -> list[tuple[int, Ints]]:
         """Number and rows, by time, of each step; a trace without steps is step 0."""
-        number = ints(self.events, "step")
-        if not self.has_steps:
-            number = np.zeros_like(number)
-        start, duration = ints(self.events, "start_ns"), ints(self.events, "duration_ns")
-        order = np.lexsort((-duration, start, number))
+        number = self.step if self.has_steps else np.zeros_like(self.step)
+        order = np.lexsort((-self.duration_ns, self.start_ns, number))
         order = order[number[order] >= 0]
         numbers, first = np.unique(number[order], return_index=True)
         return list(zip(numbers.tolist(), np.split(order, first[1:]), strict=True))
@@ -106,10 +113,13 @@ class TraceColumns:
         The model of all events inside a named graph is the graph; otherwise it is the framework.
         """
         names = Index()
-        graphs = (each.graph for each in self._attributes)
-        graph = np.array([names[g] if g and isinstance(g, str) else -1 for g in graphs], np.int64)[self._codes]
-        around = nearest(parent_rows(self.events), parent=parent_rows(self.events), wanted=graph >= 0)
-        graph = np.where((graph < 0) & (around >= 0), graph[around], graph)
+        graphs = (each.graph for each in self.distinct_attributes)
+        graph = np.array([names[g] if g and isinstance(g, str) else -1 for g in graphs], np.int64)
+        graph = graph[self.attribute_codes]
+        if (graph >= 0).any():
+            parent = parent_rows(self.events)
+            around = nearest(parent, parent=parent, wanted=graph >= 0)
+            graph = np.where((graph < 0) & (around >= 0), graph[around], graph)
         framework = coded(self.events, "framework")
         codes = np.array([*(names[text or _NO_MODEL] for text in framework.values), -1], np.int64)[framework.codes]
         certain = np.where(self.nodes & (graph < 0), np.where(codes < 0, names[_NO_MODEL], codes), graph)

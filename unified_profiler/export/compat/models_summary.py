@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from unified_profiler.analysis.columns import numbered
 from unified_profiler.export.compat.models_stats import AppStats, OpStats
+from unified_profiler.model.nesting import Ints
 from unified_profiler.presentation.markdown import escaped, table
 from unified_profiler.presentation.tables import format_bytes, format_time
 
@@ -39,10 +41,9 @@ def summary_text(
     if outside_count:
         blocks.append(f"Events outside of steps, which are not in these files: {outside_count:,}.")
     blocks += ["## Application", *_application(app_stats)]
+    counts = _counts(op_stats)
     for model in dict.fromkeys(model for model, _ in files):
-        steps = op_stats.get(model, {})
-        blocks += [f"## {escaped(model)}", *_steps(steps, {s: file for (m, s), file in files.items() if m == model})]
-        blocks += _nodes(steps)
+        blocks += [f"## {escaped(model)}", *_steps(model, files, counts), *_nodes(model, op_stats)]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -67,62 +68,55 @@ def _meta(meta: msgspec.Raw | None) -> str:
     return msgspec.json.decode(text, type=str) if text.startswith(b'"') else text.decode()
 
 
-def _steps(steps: Mapping[str, Any], files: Mapping[str, str]) -> Iterator[str]:
+def _counts(stats: OpStats) -> dict[tuple[str, str], int]:
+    """Return the number of nodes of each model in each step."""
+    counts = np.bincount(stats.step, minlength=len(stats.steps)).tolist()
+    return {(stats.models[model], label): count for (model, label), count in zip(stats.steps, counts, strict=True)}
+
+
+def _steps(model: str, files: Mapping[tuple[str, str], str], counts: Mapping[tuple[str, str], int]) -> Iterator[str]:
     rows = [
-        (step, f"{_count(steps.get(step, {})):,}", f"timeline/{file}", f"step_stats/{file}")
-        for step, file in files.items()
+        (step, f"{counts.get((model, step), 0):,}", f"timeline/{file}", f"step_stats/{file}")
+        for (each, step), file in files.items()
+        if each == model
     ]
     yield table(("step", "nodes", "timeline", "statistics"), rows[:MOST_ROWS], right_aligned=(True, True))
     yield from _more(len(rows) - MOST_ROWS, "steps")
 
 
-def _count(hosts: Mapping[str, Any]) -> int:
-    return sum(len(nodes) for devices in hosts.values() for nodes in devices.values())
-
-
-@dataclass
-class _Node:
-    """A node over all steps in which it ran."""
-
-    durations: list[float] = field(default_factory=list)
-    output: Mapping[str, Any] = field(default_factory=dict)
-    total_bytes: int | None = None
-
-    def add(self, stats: Mapping[str, Any]) -> None:
-        """Add the statistics of one step."""
-        self.durations.append(stats["duration"])
-        self.output = self.output or stats["output"]
-        if stats["total_bytes"] is not None:
-            self.total_bytes = max(self.total_bytes or 0, stats["total_bytes"])
-
-
-def _nodes(steps: Mapping[str, Any]) -> Iterator[str]:
-    merged: dict[tuple[str, str, str], _Node] = {}
-    for hosts in steps.values():
-        for host, devices in hosts.items():
-            for device, nodes in devices.items():
-                for node, stats in nodes.items():
-                    merged.setdefault((node, host, device), _Node()).add(stats)
-    if not merged:
+def _nodes(model: str, stats: OpStats) -> Iterator[str]:
+    model_of_step = np.array([each for each, _ in stats.steps], np.int64)
+    code = stats.models.index(model) if model in stats.models else -1
+    rows = np.flatnonzero(model_of_step[stats.step] == code) if code >= 0 else stats.step[:0]
+    if not len(rows):
         return
-    longest = sorted(merged.items(), key=lambda item: -sum(item[1].durations))[:MOST_NODES]
+    merged = numbered([stats.node[rows], stats.number[rows], stats.host[rows], stats.device[rows]])
+    total_ns = np.bincount(merged, weights=stats.duration_ns[rows])
+    first = np.empty(len(total_ns), np.int64)
+    first[merged[::-1]] = np.arange(len(rows))[::-1]
+    longest = np.lexsort((first, -total_ns))[:MOST_NODES]
     yield "The nodes that took longest over all steps:"
     yield table(
         ("node", "host", "device", "steps", "mean", "longest", "memory", "output"),
-        [(*key, *_cells(node)) for key, node in longest],
+        [_cells(stats, rows[np.flatnonzero(merged == group)]) for group in longest.tolist()],
         right_aligned=(False, False, False, True, True, True, True),
     )
-    yield from _more(len(merged) - MOST_NODES, "nodes")
+    yield from _more(len(total_ns) - MOST_NODES, "nodes")
 
 
-def _cells(node: _Node) -> tuple[str, ...]:
-    durations = node.durations
+def _cells(stats: OpStats, rows: Ints) -> tuple[str, ...]:
+    """Return the cells of a node over all steps in which it ran."""
+    first, durations = int(rows[0]), stats.duration_ns[rows]
+    known = stats.bytes[rows[stats.has_bytes[rows]]]
+    outputs = (msgspec.json.decode(stats.outputs[code], type=dict[str, Any]) for code in stats.output[rows].tolist())
+    output = next(filter(None, outputs), dict[str, Any]())
     return (
-        f"{len(durations):,}",
-        format_time(sum(durations) / len(durations) * 1000),
-        format_time(max(durations) * 1000),
-        "" if node.total_bytes is None else format_bytes(node.total_bytes),
-        ", ".join(map(_output, node.output.values())),
+        *(stats.label(first), stats.hosts[stats.host[first]], stats.devices[stats.device[first]]),
+        f"{len(rows):,}",
+        format_time(int(durations.sum()) / len(rows)),
+        format_time(int(durations.max())),
+        format_bytes(max(int(known.max()), 0)) if len(known) else "",
+        ", ".join(map(_output, output.values())),
     )
 
 
