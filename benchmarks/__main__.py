@@ -24,6 +24,7 @@ ALL = (
     "pausing",
     "soaking",
     "reporting",
+    "exporting",
     "comparing",
     "many_ranks",
     "gating",

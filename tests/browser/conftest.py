@@ -150,7 +150,10 @@ class Exhibition(Perfetto):
 
     def show(self, trace: Trace | Run, suffix: str = ".json") -> Path:
         """Export and load; returns the file."""
-        file = write(trace, self.folder / f"{next(self.names)}{suffix}")
+        return self.load(write(trace, self.folder / f"{next(self.names)}{suffix}"))
+
+    def load(self, file: Path) -> Path:
+        """Load a file; returns it."""
         self.page.evaluate("url => { location.hash = '#!/?url=' + url }", self.server.add_trace(file))
         self.wait_for_trace(file.name)
         return file

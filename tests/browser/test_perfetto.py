@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from unified_profiler.export import ChromeExporter, Overlay
 from unified_profiler.model.nesting import nest
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.run import Run
@@ -217,3 +218,30 @@ def test_overlapping_events_of_a_joined_table_are_all_shown(perfetto: Any) -> No
     perfetto.show(Trace(table, TraceInfo(event_count=3)))
     assert perfetto.complaints == {}
     assert perfetto.value("select count(*) from slice") == 3
+
+
+def test_an_overlay_is_drawn_with_its_arrows(perfetto: Any) -> None:
+    spans = pa.table(
+        {
+            "step": [0, 0, 0],
+            "start_ns": [BASE, BASE + 10, BASE + 20],
+            "end_ns": [BASE + 10, BASE + 20, BASE + 21],
+            "lane": ["main", "stream 7", "main"],
+            "name": ["first", "second", "third"],
+        }
+    )
+    file = perfetto.folder / "overlay.json"
+    ChromeExporter(overlays=[Overlay(spans)]).write([hostile_trace()], file)
+    perfetto.load(file)
+    assert perfetto.complaints == {}
+    rows = perfetto.query(
+        "select slice.name, thread.name, ts - (select min(ts) from slice), dur from slice"
+        " join thread_track t on t.id = slice.track_id join thread using (utid) join process using (upid)"
+        " where process.name = 'critical path' order by ts"
+    )
+    assert rows == [["first", "main", 0, 10], ["second", "stream 7", 10, 10], ["third", "main", 20, 1]]
+    arrows = perfetto.query(
+        "select a.name, b.name from flow join slice a on a.id = flow.slice_out join slice b on b.id = flow.slice_in"
+        " order by a.ts"
+    )
+    assert arrows == [["first", "second"], ["second", "third"]]

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from unified_profiler.analysis.tracks import Track, TrackLayout, codes, lay_out_tracks
 from unified_profiler.export.chrome_events import LANE_COLUMNS, event_text
+from unified_profiler.export.overlays import Overlay, first_start, overlay_events
 from unified_profiler.export.row_text import Flags
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.records import TraceInfo
@@ -29,6 +30,7 @@ class Document:
 
     infos: Sequence[TraceInfo]
     rows_per_trace: Sequence[int]
+    overlays: Sequence[Overlay] = ()
 
 
 def chrome_documents(
@@ -45,8 +47,8 @@ def chrome_documents(
     file, ends = np.repeat(np.arange(len(documents)), sizes), np.cumsum(sizes)
     absolute, duration = events.column("start_ns").to_numpy(), events.column("duration_ns").to_numpy()
     order = _by_time(file, absolute, duration)
-    firsts = np.minimum(ends - sizes, max(len(order) - 1, 0))
-    base = np.where(sizes > 0, absolute[order][firsts], 0) if len(order) else np.zeros(len(sizes), np.int64)
+    by_document = np.split(absolute[order], ends[:-1])
+    base = np.array([_base(*pair) for pair in zip(documents, by_document, strict=True)], np.int64)
     lanes = lay_out_tracks(events, file=file)
     in_header = {name: lanes.constant(codes(events, name)) for name in LANE_COLUMNS}
     trace, in_file = _trace_numbers(documents)
@@ -59,7 +61,17 @@ def chrome_documents(
     for index, blocks in enumerate(text.parts_of(order, sizes.tolist())):
         own = slice(edges[index], edges[index + 1])
         header = _header(documents[index].infos, lane_values[own], int(base[index]))
-        yield chain([header, _names(lanes.tracks[own])], blocks, [b"\n]}\n"])
+        names = chain(
+            _name_events(lanes.tracks[own]),
+            overlay_events(documents[index].overlays, base=int(base[index]), tracks=lanes.tracks[own]),
+        )
+        yield chain([header, _encoded(names)], blocks, [b"\n]}\n"])
+
+
+def _base(document: Document, starts: Ints) -> int:
+    """Return time zero of a document: the start of its first event or span, 0 if it has none."""
+    first = [starts[:1].item() if len(starts) else None, first_start(document.overlays)]
+    return min((start for start in first if start is not None), default=0)
 
 
 def _trace_numbers(documents: Sequence[Document]) -> tuple[Ints, Ints | None]:
@@ -99,8 +111,9 @@ def _lane_values(events: EventTable, lanes: TrackLayout, in_header: Mapping[str,
     ]
 
 
-def _names(tracks: Sequence[Track]) -> bytes:
-    return b"\n" + b",\n".join(map(msgspec.json.encode, _name_events(tracks))) if tracks else b""
+def _encoded(events: Iterable[dict[str, Any]]) -> bytes:
+    lines = b",\n".join(map(msgspec.json.encode, events))
+    return b"\n" + lines if lines else b""
 
 
 def _name_events(tracks: Sequence[Track]) -> Iterator[dict[str, Any]]:

@@ -144,11 +144,13 @@ def _split(rows: Ints) -> Iterator[Ints]:
 def _batches(sizes: Sequence[int]) -> Iterator[list[int]]:
     """Yield consecutive sizes together while their sum does not exceed a block."""
     batch: list[int] = []
+    total = 0
     for size in sizes:
-        if batch and sum(batch) + size > ROWS_PER_BLOCK:
+        if batch and total + size > ROWS_PER_BLOCK:
             yield batch
-            batch = []
+            batch, total = [], 0
         batch.append(size)
+        total += size
     if batch:
         yield batch
 

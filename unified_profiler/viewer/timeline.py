@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from unified_profiler.errors import ExportError
-from unified_profiler.export import write
+from unified_profiler.export import ChromeExporter, Overlay, writing_to
 from unified_profiler.model.run import Run
 from unified_profiler.model.schema import Kind
 from unified_profiler.viewer.perfetto import find_ui, ui_address
@@ -29,13 +29,14 @@ class Timeline:
 
 
 @contextmanager
-def showing(run: Run, *, title: str = "trace", port: int = 0) -> Iterator[Timeline]:
+def showing(run: Run, *, title: str = "trace", port: int = 0, overlays: Sequence[Overlay] = ()) -> Iterator[Timeline]:
     """Export a run and serve it with the UI while the context is open. No files are left behind.
 
     Args:
         run: The run to show, all of its traces on one time axis.
         title: The title in the UI.
         port: The port of 127.0.0.1; 0 for any free port.
+        overlays: Spans to show above the events, such as a critical path.
 
     Raises:
         UsageError: The UI is not installed.
@@ -48,7 +49,9 @@ def showing(run: Run, *, title: str = "trace", port: int = 0) -> Iterator[Timeli
         tempfile.TemporaryDirectory(prefix="unified-profiler-view-") as folder,
         TimelineServer(ui, port=port) as server,
     ):
-        file = write(run, Path(folder, f"{_file_name(title)}.json.gz"))
+        file = Path(folder, f"{_file_name(title)}.json.gz")
+        with writing_to(file):
+            ChromeExporter(compressed=True, overlays=overlays).write(run.traces, file)
         address = ui_address(server.address, server.add_trace(file), first_step(run))
         yield Timeline(address, sum(len(trace.events) for trace in run.traces))
 

@@ -8,9 +8,11 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from unified_profiler.errors import ExportError
+from unified_profiler.export import Overlay
 from unified_profiler.model.run import Run
 from unified_profiler.testing.builders import TraceBuilder
 from unified_profiler.viewer import first_step, showing
@@ -43,6 +45,13 @@ def test_the_trace_is_served_as_it_is_exported(run: Run) -> None:
     names = [event["name"] for event in document["traceEvents"] if event["ph"] == "X"]
     assert sorted(names) == ["aten::relu", "before", "step 0", "step 0", "step 1"]
     assert timeline.event_count == 5
+
+
+def test_an_overlay_is_served_with_the_trace(run: Run) -> None:
+    spans = pa.table({"name": ["wait"], "lane": ["main"], "start_ns": [BASE + 10], "end_ns": [BASE + 20]})
+    with showing(run, overlays=[Overlay(spans)]) as timeline:
+        document = json.loads(gzip.decompress(fetch(trace_address(timeline.address))))
+    assert [event["name"] for event in document["traceEvents"] if event["ph"] == "B"] == ["wait"]
 
 
 def test_nothing_is_left_behind(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,10 +86,10 @@ def _steps(model: str, files: Mapping[tuple[str, str], str], counts: Mapping[tup
 
 def _nodes(model: str, stats: OpStats) -> Iterator[str]:
     model_of_step = np.array([each for each, _ in stats.steps], np.int64)
-    code = stats.models.index(model) if model in stats.models else -1
-    rows = np.flatnonzero(model_of_step[stats.step] == code) if code >= 0 else stats.step[:0]
-    if not len(rows):
+    if model not in stats.models:
         return
+    code = stats.models.index(model)
+    rows = np.arange(*np.searchsorted(model_of_step[stats.step], [code, code + 1]).tolist())
     merged = numbered([stats.node[rows], stats.number[rows], stats.host[rows], stats.device[rows]])
     total_ns = np.bincount(merged, weights=stats.duration_ns[rows])
     first = np.empty(len(total_ns), np.int64)

@@ -177,19 +177,6 @@ def test_calls_of_one_name_are_all_kept(tmp_path: Path) -> None:
     assert found == {"add#2": 0.001, "add": 0.002, "add#3": 0.003, "add#2#2": 0.004, "add#4": 0.005}
 
 
-def test_a_name_that_looks_like_a_numbered_one_replaces_no_node(tmp_path: Path) -> None:
-    builder = one_step()
-    for index, name in enumerate(["mm", "mm#2", "mm", "mm"]):
-        builder.op(name, BASE + 10 * index, index + 1)
-    found = nodes(builder, tmp_path)
-    assert {label: node["duration"] for label, node in found.items()} == {
-        "mm": 0.001,
-        "mm#2": 0.002,
-        "mm#3": 0.003,
-        "mm#4": 0.004,
-    }
-
-
 def test_hosts_and_devices_come_in_the_order_of_their_first_nodes(tmp_path: Path) -> None:
     builder = one_step()
     for index, device in enumerate(["cuda:1", "cpu:0", "cuda:1", "cuda:0"]):
