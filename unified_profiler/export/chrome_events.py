@@ -86,8 +86,8 @@ def _counter_args(events: EventTable) -> RowText:
     number = joined(
         [constant('"value":'), RowText((PerRow(lambda rows: value.take(pa.array(rows)).cast(pa.string())),))]
     )
-    is_drawn = pc.is_finite(value).fill_null(False).to_numpy(zero_copy_only=False)
-    finite = number.only_where(is_drawn)
+    is_finite = pc.is_finite(value).fill_null(False).to_numpy(zero_copy_only=False)
+    finite = number.only_where(is_finite)
     return joined([member(events, "device", key="id"), constant(',"args":{'), finite, constant('},"row":{')])
 
 

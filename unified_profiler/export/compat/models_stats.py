@@ -96,10 +96,12 @@ def _sorted(nodes: NodeColumns, steps: Sequence[tuple[str, str]], texts: NodeInd
     models = Index()
     model_of_step = models.codes(model for model, _ in steps)
     host_group = numbered([nodes.step, nodes.host])
-    place = numbered([nodes.step, nodes.host, nodes.device])
-    order = np.lexsort((_first(place)[place], _first(host_group)[host_group], nodes.step, model_of_step[nodes.step]))
-    nodes, place = nodes.take(order), place[order]
-    node, number = _node_numbers(place, nodes.node, texts)
+    location = numbered([nodes.step, nodes.host, nodes.device])
+    order = np.lexsort(
+        (_first(location)[location], _first(host_group)[host_group], nodes.step, model_of_step[nodes.step])
+    )
+    nodes, location = nodes.take(order), location[order]
+    node, number = _node_numbers(location, nodes.node, texts)
     return OpStats(
         models=list(models),
         steps=[(models[model], label) for model, label in steps],
@@ -118,11 +120,11 @@ def _first(group: Ints) -> Ints:
     return first
 
 
-def _node_numbers(place: Ints, node: Ints, texts: NodeIndexes) -> tuple[Ints, Ints]:
+def _node_numbers(location: Ints, node: Ints, texts: NodeIndexes) -> tuple[Ints, Ints]:
     """Return name and number of each node, which are unique on a device in a step."""
     if any(map(_LOOKS_NUMBERED.search, texts.names)):
-        return _unique_labels(place, node, texts), np.zeros(len(node), np.int64)
-    group = ranked(place * len(texts.names) + node)
+        return _unique_labels(location, node, texts), np.zeros(len(node), np.int64)
+    group = ranked(location * len(texts.names) + node)
     order = np.argsort(group, kind="stable")
     sizes = np.bincount(group)
     number = np.empty(len(node), np.int64)
@@ -130,12 +132,12 @@ def _node_numbers(place: Ints, node: Ints, texts: NodeIndexes) -> tuple[Ints, In
     return node, number
 
 
-def _unique_labels(place: Ints, node: Ints, texts: NodeIndexes) -> Ints:
+def _unique_labels(location: Ints, node: Ints, texts: NodeIndexes) -> Ints:
     """Return names that contain the numbers, for the case that the name of some node looks like one with a number."""
     seen: Counter[tuple[int, str]] = Counter()
     taken: set[tuple[int, str]] = set()
     names, labels = list(texts.names), []
-    for where, code in zip(place.tolist(), node.tolist(), strict=True):
+    for where, code in zip(location.tolist(), node.tolist(), strict=True):
         label = names[code]
         while (where, label) in taken:
             seen[where, names[code]] += 1

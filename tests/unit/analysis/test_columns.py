@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unified_profiler.analysis.columns import numbered, ranked
+
+NUMBERS = st.integers(-5, 5) | st.integers(-(2**62), 2**62)
+
+
+@given(st.lists(NUMBERS, max_size=30))
+def test_a_rank_counts_the_smaller_distinct_values(values: list[int]) -> None:
+    expected = [len({other for other in values if other < value}) for value in values]
+    assert ranked(np.array(values, np.int64)).tolist() == expected
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS, st.integers(0, 2)), min_size=1, max_size=30))
+def test_combinations_are_numbered_in_their_order(rows: list[tuple[int, int, int]]) -> None:
+    expected = [sorted(set(rows)).index(row) for row in rows]
+    assert numbered([np.array(column, np.int64) for column in zip(*rows, strict=True)]).tolist() == expected
