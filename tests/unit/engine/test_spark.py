@@ -106,6 +106,8 @@ ANALYSES: dict[str, Analysis] = {
     ),
     "api_table": lambda run, engine: up.api_table(run, engine=engine),
     "step_breakdown": lambda run, engine: up.step_breakdown(run, engine=engine),
+    "critical_path": lambda run, engine: up.critical_path(run, engine=engine),
+    "what_if": lambda run, engine: up.what_if(run, {"gap": 0.5, "op": 2}, engine=engine),
     "query": lambda run, engine: up.query(run, QUERY, engine=engine),
 }
 
@@ -160,7 +162,7 @@ def test_all_columns_of_all_events_are_the_same(run: up.Run, spark: up.SparkEngi
 
 def test_a_run_without_traces_has_empty_tables(spark: up.SparkEngine) -> None:
     nothing = up.Run(traces=())
-    for analysis in (up.op_table, up.api_table, up.step_breakdown):
+    for analysis in (up.op_table, up.api_table, up.step_breakdown, up.critical_path):
         expected, found = analysis(nothing), analysis(nothing, engine=spark)
         assert found.table.equals(expected.table)
         assert found.footer == expected.footer
