@@ -22,7 +22,8 @@ from torch.utils.data import DataLoader, Dataset
 import unified_profiler as up
 from benchmarks.figures import Figure
 
-STEPS = 12
+STEPS = 30
+RECORDINGS = 3
 ROUNDS = 6
 WARMUP = 3
 WITHIN = 0.10
@@ -66,15 +67,16 @@ def _error(program: Program) -> tuple[float, str]:
 
 
 def _predicted(program: Program) -> float:
-    with up.Profiler(backend="torch") as profiler:
-        for step in program.base():
-            step()
-            profiler.step()
-    rows = up.what_if(profiler.run, program.changes).rows[WARMUP:-1]
-    ratio: float = statistics.median(row.predicted_ns for row in rows) / statistics.median(
-        row.measured_ns for row in rows
-    )
-    return ratio
+    """Return the predicted step time relative to the recorded one, the median over the steps of some recordings."""
+    ratios: list[float] = []
+    for _ in range(RECORDINGS):
+        with up.Profiler(backend="torch") as profiler:
+            for step in program.base():
+                step()
+                profiler.step()
+        rows = up.what_if(profiler.run, program.changes).rows[WARMUP:-1]
+        ratios += [row.predicted_ns / row.measured_ns for row in rows]
+    return statistics.median(ratios)
 
 
 def _measured(program: Program) -> float:
@@ -104,7 +106,7 @@ def programs() -> list[Program]:
     return [
         Program("mm removed", _repeated(_matrices, products=1), _repeated(_matrices, products=0), {"aten::mm": 0}),
         Program("mm doubled", _repeated(_matrices, products=1), _repeated(_matrices, products=2), {"aten::mm": 2}),
-        Program("convolution halved", _repeated(_images, batch=8), _repeated(_images, batch=4), {"Conv": 0.5}),
+        Program("convolution halved", _repeated(_images, layers=2), _repeated(_images, layers=1), {"Conv": 0.5}),
         Program(
             "activation removed in a training",
             _training(activation=True),
@@ -126,15 +128,15 @@ def programs() -> list[Program]:
         Program("loading in the process, doubled", _loaded(rows=40), _loaded(rows=80), {"data": 2}),
         Program(
             "loader with a worker, mm removed",
-            _loaded(workers=1, seconds=0.004, products=4),
-            _loaded(workers=1, seconds=0.004, products=0, exponentials=6),
+            _loaded(workers=1, seconds=0.001, products=2, exponentials=30),
+            _loaded(workers=1, seconds=0.001, products=0, exponentials=30),
             {"aten::mm": 0},
             clock=time.perf_counter,
         ),
         Program(
             "loader with a worker that is the bottleneck, mm halved",
-            _loaded(workers=1, seconds=0.04, products=2),
-            _loaded(workers=1, seconds=0.04, products=1),
+            _loaded(workers=1, seconds=0.06, products=2),
+            _loaded(workers=1, seconds=0.06, products=1),
             {"aten::mm": 0.5},
             clock=time.perf_counter,
         ),
@@ -169,12 +171,13 @@ def _matrices(*, products: int, softmaxes: int = 1) -> Step:
     return step
 
 
-def _images(*, batch: int) -> Step:
-    convolution, images, other = nn.Conv2d(16, 16, 3), torch.randn(batch, 16, 64, 64), torch.randn(700, 700)
+def _images(*, layers: int) -> Step:
+    convolution, images, other = nn.Conv2d(16, 16, 3), torch.randn(4, 16, 64, 64), torch.randn(700, 700)
 
     def step() -> None:
         with torch.no_grad():
-            convolution(images)
+            for _ in range(layers):
+                convolution(images)
             for _ in range(6):
                 torch.exp(other)
 

@@ -120,6 +120,8 @@ ANALYSES: dict[str, Analysis] = {
         "select class, count(*) as n, sum(delay_ns) as ns from device_work group by class order by 1",
         engine=engine,
     ),
+    "critical_path": lambda run, engine: up.critical_path(run, engine=engine),
+    "what_if": lambda run, engine: up.what_if(run, {"gap": 0.5, "op": 2}, engine=engine),
     "query": lambda run, engine: up.query(run, QUERY, engine=engine),
 }
 
@@ -174,7 +176,7 @@ def test_all_columns_of_all_events_are_the_same(run: up.Run, spark: up.SparkEngi
 
 def test_a_run_without_traces_has_empty_tables(spark: up.SparkEngine) -> None:
     nothing = up.Run(traces=())
-    for analysis in (up.op_table, up.api_table, up.step_breakdown):
+    for analysis in (up.op_table, up.api_table, up.step_breakdown, up.critical_path):
         expected, found = analysis(nothing), analysis(nothing, engine=spark)
         assert found.table.equals(expected.table)
         assert found.footer == expected.footer

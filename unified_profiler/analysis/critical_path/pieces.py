@@ -22,6 +22,7 @@ from unified_profiler.spi import EventConventions
 PATH_FACTS = pa.schema(
     {
         "fact": pa.int8(),
+        "trace": pa.int64(),
         **dict.fromkeys(("rank", "cycle", "step", "piece", "before"), pa.int32()),
         **dict.fromkeys(("number", "start_ns", "end_ns", "stream", "event_id"), pa.int64()),
         **dict.fromkeys(("lane", "device", "kind", "name", "op"), pa.int32()),
@@ -259,8 +260,10 @@ def _lane_text(row: Mapping[str, Any], *, is_thread: bool) -> str:
 
 
 def _with_trace(events: EventTable, table: pa.Table) -> pa.Table:
-    for name in ("rank", "cycle"):
-        value = events.column(name)[0].cast(pa.int32())
+    """Fill in the columns that are the same in all rows; a trace is identified by when it begins."""
+    trace = {name: events.column(name)[0].cast(pa.int32()) for name in ("rank", "cycle")}
+    trace["trace"] = pa.scalar(int(ints(events, "start_ns").min()), pa.int64())
+    for name, value in trace.items():
         index = table.schema.get_field_index(name)
         table = table.set_column(index, PATH_FACTS.field(name), pa.repeat(value, len(table)))
     return table

@@ -29,14 +29,14 @@ PATH = pa.schema(
 )
 """The columns of a critical path."""
 
-_Trace = tuple[int, int]
-
 
 @dataclass(frozen=True)
 class _Step:
     """A step whose path is wanted, on the rank that ends last in it."""
 
-    trace: _Trace
+    trace: int
+    rank: int | None
+    cycle: int | None
     step: int | None
     piece: int
     start_ns: int
@@ -66,14 +66,14 @@ class Stitcher:
         of_type = {fact: facts.filter(pc.equal(facts.column("fact"), int(fact))) for fact in Fact}
         self.segments = _with_texts(of_type[Fact.SEGMENT], of_type[Fact.TEXT])
         self.start, self.end = ints(self.segments, "start_ns"), ints(self.segments, "end_ns")
-        self.bounds = _bounds(self.segments, ("rank", "cycle", "piece"))
+        self.bounds = _bounds(self.segments, ("trace", "piece"))
         steps = of_type[Fact.STEP].to_pylist()
         self.steps = _last_ranks([row for row in steps if rank in {None, row["rank"]}])
         self.links = {
-            (row["rank"], row["cycle"], row["piece"]): _Link(row["start_ns"], row["before"], row["number"])
+            (row["trace"], row["piece"]): _Link(row["start_ns"], row["before"], row["number"])
             for row in of_type[Fact.PIECE].to_pylist()
         }
-        self.entries = {row["number"]: (_trace_of(row), row["piece"]) for row in of_type[Fact.ENTRY].to_pylist()}
+        self.entries = {row["number"]: (row["trace"], row["piece"]) for row in of_type[Fact.ENTRY].to_pylist()}
 
     def paths(self) -> pa.Table:
         """Return the segments of all paths, in the order of their steps and of time."""
@@ -94,7 +94,7 @@ class Stitcher:
         """Yield first and last row of the segments of each piece of a path, and when its part in the path ends."""
         trace, piece, end = step.trace, step.piece, step.end_ns
         while True:
-            key = (*trace, piece)
+            key = (trace, piece)
             first, last = self.bounds.get(key, (0, 0))
             yield first, last, end
             link = self.links[key]
@@ -126,7 +126,7 @@ class Stitcher:
 
 def _sorted(facts: pa.Table) -> pa.Table:
     """Sort rows by type, trace, piece and start, unless an engine returned them in this order."""
-    keys = [ints(facts, name) for name in ("start_ns", "piece", "cycle", "rank", "fact")]
+    keys = [ints(facts, name) for name in ("start_ns", "piece", "trace", "fact")]
     order = np.lexsort(keys)
     return facts if np.array_equal(order, np.arange(len(order))) else facts.take(pa.array(order))
 
@@ -134,8 +134,8 @@ def _sorted(facts: pa.Table) -> pa.Table:
 def _with_texts(segments: pa.Table, texts: pa.Table) -> pa.Table:
     """Replace the numbers of texts, which each trace has of its own, by the texts."""
     index = Index()
-    rows_of = _bounds(texts, ("rank", "cycle"))
-    traces = _bounds(segments, ("rank", "cycle"))
+    rows_of = _bounds(texts, ("trace",))
+    traces = _bounds(segments, ("trace",))
     codes = {name: np.full(len(segments), -1) for name in _TEXTS}
     for trace, (first, last) in traces.items():
         own = texts.slice(rows_of[trace][0], rows_of[trace][1] - rows_of[trace][0])
@@ -149,10 +149,6 @@ def _with_texts(segments: pa.Table, texts: pa.Table) -> pa.Table:
         position = segments.schema.get_field_index(name)
         segments = segments.set_column(position, name, dictionary_array(code, values))
     return segments
-
-
-def _trace_of(row: dict[str, Any]) -> _Trace:
-    return row["rank"], row["cycle"]
 
 
 def _bounds(rows: pa.Table, keys: Sequence[str]) -> dict[tuple[int, ...], tuple[int, int]]:
@@ -172,18 +168,23 @@ def _last_ranks(rows: Sequence[dict[str, Any]]) -> list[_Step]:
     """Return each step on the rank that ends last in it, in order."""
     latest: dict[tuple[int, int], dict[str, Any]] = {}
     for row in rows:
-        key = (row["cycle"], -1 if row["step"] is None else row["step"])
+        key = (-1 if row["cycle"] is None else row["cycle"], -1 if row["step"] is None else row["step"])
         if key not in latest or row["end_ns"] > latest[key]["end_ns"]:
             latest[key] = row
     return [
-        _Step(_trace_of(row), row["step"], row["piece"], row["start_ns"], row["end_ns"])
+        _Step(**{name: row[name] for name in ("trace", "rank", "cycle", "step", "piece", "start_ns", "end_ns")})
         for _, row in sorted(latest.items())
     ]
 
 
 def _unknown(step: _Step, end_ns: int) -> pa.Table:
     """Return a segment for the time before the first event of a path."""
-    rank, cycle = step.trace
-    row: dict[str, Any] = {"rank": rank, "cycle": cycle, "step": step.step, "start_ns": step.start_ns, "end_ns": end_ns}
+    row: dict[str, Any] = {
+        "rank": step.rank,
+        "cycle": step.cycle,
+        "step": step.step,
+        "start_ns": step.start_ns,
+        "end_ns": end_ns,
+    }
     row |= {"duration_ns": end_ns - step.start_ns, "kind": "gap", "name": "gap"}
     return pa.Table.from_pylist([row], schema=PATH)

@@ -25,7 +25,7 @@ def host() -> TraceBuilder:
 
 
 def with_device() -> TraceBuilder:
-    """A launch from 0 to 10, its kernel from 12 to 62, an operator from 10 to 40, and a wait for the kernel until 62."""
+    """A launch from 0 to 10, its kernel from 12 to 62, an operator from 10 to 40, and a wait for the kernel."""
     builder = TraceBuilder().step(0, 0, 100)
     runtime: dict[str, Any] = {"kind": "runtime", "layer": "runtime", "device": "cpu:0"}
     builder.op("aten::mm", 0, 10).op("cudaLaunchKernel", 0, 10, **runtime, correlation_id=1)
