@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unified_profiler.model.alignment import align_calls
+from unified_profiler.model.arrow_arrays import number_array, repeated_number, repeated_text
 from unified_profiler.model.borders import fit_spans
 from unified_profiler.model.device_steps import assign_device_steps
 from unified_profiler.model.module_attribution import assign_modules, mark_recomputed_calls
@@ -68,7 +69,7 @@ class _CycleContext:
 
     def complete(self, events: EventTable) -> EventTable:
         """Fill in cycle, rank, host and step, and nest the events."""
-        events = with_column(events, "cycle", pa.repeat(self.cycle, len(events)))
+        events = with_column(events, "cycle", repeated_number(self.cycle, pa.int32(), len(events)))
         events = _fill(events, "rank", self.rank)
         if self.host is not None:
             events = _fill(events, "host", self.host)
@@ -102,13 +103,19 @@ def _assign_steps(events: EventTable) -> EventTable:
     inside[rows] = True
     slot[rows] = np.arange(len(rows))
     step = assign_device_steps(events, np.where(inside, numbers[slot], -1))
-    return with_column(events, "step", pa.array(step, mask=step < 0))
+    return with_column(events, "step", number_array(step, missing=step < 0))
 
 
 def _fill(events: EventTable, name: str, value: int | str) -> EventTable:
     column = events.column(name)
     if not column.null_count:
         return events
+    if column.null_count == len(events):
+        is_text = pa.types.is_dictionary(column.type)
+        whole = (
+            repeated_text(str(value), len(events)) if is_text else repeated_number(int(value), column.type, len(events))
+        )
+        return with_column(events, name, whole)
     if not pa.types.is_dictionary(column.type):
         return with_column(events, name, column.fill_null(pa.scalar(value, column.type)))
     return with_column(events, name, column.cast(pa.string()).fill_null(value).combine_chunks().dictionary_encode())

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from unified_profiler.model.arrow_arrays import number_array, text_array, to_numpy
 from unified_profiler.model.nesting import Ints
 
 
@@ -27,8 +28,8 @@ class Index(dict[Any, int]):
 
 def encode(values: Ints) -> tuple[Ints, Ints]:
     """Number the distinct values in order of first appearance; return the number of each value and the values."""
-    encoded = pa.array(values).dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_numpy()
+    encoded = number_array(values).dictionary_encode()
+    return to_numpy(encoded.indices).astype(np.int64), to_numpy(encoded.dictionary)
 
 
 def look_up(values: Ints, keys: Ints) -> Ints:
@@ -49,7 +50,7 @@ def text_column(codes: npt.NDArray[Any], texts: Iterable[str | None]) -> pa.Dict
     indices = lookup[codes]
     if len(indices) and (indices < 0).all():
         return None
-    return dictionary_array(indices, pa.array(list(distinct), pa.string()))
+    return dictionary_array(indices, text_array(list(distinct)))
 
 
 def dictionary_array(codes: npt.NDArray[Any], values: pa.Array) -> pa.DictionaryArray:
@@ -59,12 +60,10 @@ def dictionary_array(codes: npt.NDArray[Any], values: pa.Array) -> pa.Dictionary
     one outside the dictionary makes it read out of bounds.
     """
     missing = codes < 0
-    indices = pa.array(np.maximum(codes, 0).astype(np.int32), mask=missing if missing.any() else None)
+    indices = number_array(np.maximum(codes, 0).astype(np.int32), missing=missing)
     return pa.DictionaryArray.from_arrays(indices, values)
 
 
 def with_nulls(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> pa.Array | None:
     """Build a column with nulls where values are missing; return None if all are."""
-    if not missing.any():
-        return pa.array(values)
-    return None if missing.all() else pa.array(values, mask=missing)
+    return None if len(missing) and missing.all() else number_array(values, missing=missing)

@@ -44,11 +44,12 @@ def backward_spans(events: EventTable) -> EventTable:
     Args:
         events: Nested events with modules and steps.
     """
-    calls = events.filter(pa.array(module_calls(events))).select(["module", "name"])
-    class_of = dict(zip(calls.column("module").to_pylist(), calls.column("name").to_pylist(), strict=True))
-    nodes = np.flatnonzero(backward_nodes(events)) if class_of else np.empty(0, np.int64)
+    is_call = module_calls(events)
+    nodes = np.flatnonzero(backward_nodes(events)) if is_call.any() else np.empty(0, np.int64)
     if not len(nodes):
         return empty_table()
+    calls = events.select(["module", "name"]).filter(pa.array(is_call))
+    class_of = dict(zip(calls.column("module").to_pylist(), calls.column("name").to_pylist(), strict=True))
     nodes, passes = _backward_passes(events, nodes)
     rows = events.select(_COLUMNS).take(pa.array(nodes)).append_column("pass", pa.array(passes))
     spans = sorted(_module_spans(rows.to_pylist(), models(events), class_of), key=lambda span: span.depth)

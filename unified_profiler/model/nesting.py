@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from unified_profiler.model.arrow_arrays import is_null, number_array, to_numpy
 from unified_profiler.model.schema import EventTable, Kind
 
 Ints = npt.NDArray[np.int64]
@@ -46,14 +47,14 @@ def nest(table: EventTable) -> EventTable:
     parent[spans] = np.where(nesting.parent >= 0, spans[nesting.parent], -1)
     depth[spans], self_ns[spans] = nesting.depth, nesting.self_ns
     table = with_column(table, "id", np.arange(len(table), dtype=np.int64))
-    table = with_column(table, "parent_id", pa.array(parent, mask=parent < 0))
+    table = with_column(table, "parent_id", number_array(parent, missing=parent < 0))
     table = with_column(table, "depth", depth)
     table = with_column(table, "self_ns", self_ns)
     if np.array_equal(nesting.tid, tid[spans]):
         return table
-    lanes, is_unknown = tid.copy(), table.column("tid").is_null().to_numpy()
+    lanes, is_unknown = tid.copy(), is_null(table.column("tid"))
     lanes[spans] = nesting.tid
-    return with_column(table, "tid", pa.array(lanes, mask=is_unknown & (lanes == tid)))
+    return with_column(table, "tid", number_array(lanes, missing=is_unknown & (lanes == tid)))
 
 
 def find_nesting(start: Ints, duration: Ints, pid: Ints, tid: Ints) -> Nesting:
@@ -146,8 +147,7 @@ def _self_time(duration: Ints, parent: Ints) -> Ints:
 
 def whole_numbers(column: pa.ChunkedArray, *, null: int = -1) -> Ints:
     """Return a column of integers as a read-only array, which may share the column's memory."""
-    filled = column.fill_null(null) if column.null_count else column
-    values: Ints = filled.to_numpy().astype(np.int64, copy=False)
+    values: Ints = to_numpy(column, null=null).astype(np.int64, copy=False)
     return values
 
 
@@ -178,5 +178,5 @@ def with_column(table: EventTable, name: str, values: Any) -> EventTable:
     """Return the table with the values of a column replaced."""
     index = table.schema.get_field_index(name)
     field = table.schema.field(index)
-    array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
+    array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else number_array(np.asarray(values))
     return table.set_column(index, field, array.cast(field.type))

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unified_profiler import registry
+from unified_profiler.model.arrow_arrays import number_array
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.foreign import reading
 from unified_profiler.model.foreign_values import int_or_none, native_metadata
@@ -94,13 +95,13 @@ class NativeTrace:
     def _info(self, events: EventTable, *, rank: int, cycle: int, world_size: int) -> TraceInfo:
         first, last = _min_max(events.column("step"))
         # The pid of a device event is the number of the device
-        on_threads = events.filter(pa.array(has_text(events, "layer", Layer.FRAMEWORK.value)))
+        on_threads = events.column("pid").filter(number_array(has_text(events, "layer", Layer.FRAMEWORK.value)))
         return TraceInfo(
             rank=_most_common(events.column("rank"), default=rank),
             cycle=cycle,
             world_size=self._distributed.get("world_size", world_size),
             host=_most_common(events.column("host"), default=""),
-            pid=_most_common(on_threads.column("pid"), default=0),
+            pid=_most_common(on_threads, default=0),
             frameworks={self.backend.name: str(self.metadata.get("framework_version") or "")},
             start_ns=_min_max(events.column("start_ns"))[0] or 0,
             end_ns=_min_max(pc.add(events.column("start_ns"), events.column("duration_ns")))[1] or 0,

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from unified_profiler.model.arrow_arrays import number_array
 from unified_profiler.model.columns import encode, look_up, text_column, with_nulls
 from unified_profiler.model.foreign_values import LARGEST_NUMBER, bounded, int_or_none
 from unified_profiler.model.module_attribution import RELATIVE
@@ -281,7 +282,7 @@ class KinetoColumns:
         if len(on_cpu):
             first = on_cpu[np.argmin(self.start[on_cpu])]
             total[on_cpu] -= total[first] - amount[first]
-        return pa.array(total, mask=value == MISSING)
+        return number_array(total, missing=value == MISSING)
 
     def _flops(self) -> pa.Array:
         """Compute floating-point operations once per distinct operator and inputs."""

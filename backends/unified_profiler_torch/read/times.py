@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from unified_profiler.model.arrow_arrays import text_array
 from unified_profiler.model.foreign_values import nanoseconds
 from unified_profiler.model.nesting import Ints
 
@@ -61,7 +62,7 @@ def exact_nanoseconds(texts: Sequence[msgspec.Raw], microseconds: Floats) -> Int
     nanoseconds(microseconds)  # checks the range, so that the digits below fit
     numbers = b",".join(texts).decode("ascii").split(",") if texts else []
     try:
-        thousandths = pa.array(numbers, pa.string()).cast(_DECIMALS)
+        thousandths = text_array(numbers).cast(_DECIMALS)
     except pa.ArrowInvalid:
         # more than three decimals, or more digits than Arrow's type holds
         return np.array([_rounded(number) for number in numbers], np.int64)
