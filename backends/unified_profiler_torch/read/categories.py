@@ -26,6 +26,8 @@ class NameClass(IntEnum):
     COMPILED_GRAPH = 6
     COMPILE = 7
     LAYER = 8
+    MTIA_COPY = 9
+    MTIA_SYNCHRONIZATION = 10
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,9 @@ class EventClass:
 
 
 _RUNTIME = EventClass(Layer.RUNTIME, Kind.RUNTIME)
+_KERNEL = EventClass(Layer.RUNTIME, Kind.KERNEL, on_device=True)
+_COPY = EventClass(Layer.RUNTIME, Kind.COPY, on_device=True)
+_SYNCHRONIZATION = EventClass(Layer.RUNTIME, Kind.RUNTIME, on_device=True)
 _OP = EventClass(Layer.FRAMEWORK, Kind.OP)
 _REGION = EventClass(Layer.APPLICATION, Kind.REGION)
 
@@ -46,16 +51,17 @@ _BY_CATEGORY: dict[str, EventClass] = {
     **dict.fromkeys(("cuda_runtime", "xpu_runtime", "mtia_runtime", "privateuse1_runtime"), _RUNTIME),
     **dict.fromkeys(("cuda_driver", "xpu_driver", "privateuse1_driver"), _RUNTIME),
     **dict.fromkeys(("cpu_op", "operator"), _OP),
-    **dict.fromkeys(("kernel", "hpu_op"), EventClass(Layer.RUNTIME, Kind.KERNEL, on_device=True)),
+    **dict.fromkeys(("kernel", "hpu_op", "mtia_ccp_events"), _KERNEL),
     # a memset computes nothing; its name distinguishes it from a copy
-    **dict.fromkeys(
-        ("gpu_memcpy", "gpu_memset", "memcpy", "memset"), EventClass(Layer.RUNTIME, Kind.COPY, on_device=True)
-    ),
-    **dict.fromkeys(("cuda_sync", "mtia_ccp_events"), EventClass(Layer.RUNTIME, Kind.RUNTIME, on_device=True)),
+    **dict.fromkeys(("gpu_memcpy", "gpu_memset", "memcpy", "memset"), _COPY),
+    "cuda_sync": _SYNCHRONIZATION,
     "user_annotation": _REGION,
     # the span of the work that an annotation launched; the user's region is the annotation on the host
     "gpu_user_annotation": EventClass(Layer.RUNTIME, Kind.REGION, on_device=True),
 }
+
+_MTIA = {NameClass.MTIA_COPY: _COPY, NameClass.MTIA_SYNCHRONIZATION: _SYNCHRONIZATION}
+"""What is not a kernel among the events of MTIA, which all have one category."""
 
 _ANNOTATIONS = {
     NameClass.STEP: EventClass(Layer.APPLICATION, Kind.STEP),
@@ -101,13 +107,15 @@ _NAME_PATTERNS = {
     NameClass.COLLECTIVE: _COLLECTIVE,
     NameClass.COMPILED_GRAPH: re.compile(r"## Call CompiledFxGraph"),
     NameClass.TORCH_ANNOTATION: _TORCH_ANNOTATION,
+    NameClass.MTIA_COPY: re.compile(r"dma_request\Z"),
+    NameClass.MTIA_SYNCHRONIZATION: re.compile(r"event_(record|wait)\Z"),
 }
 """The first pattern that matches decides."""
 
 
 def is_known(category: str) -> bool:
-    """Return whether the event schema has a class for this category."""
-    return category in _BY_CATEGORY
+    """Return whether the event schema has a class for this category; old versions of Kineto capitalize them."""
+    return category.lower() in _BY_CATEGORY
 
 
 def compile_phases(names: Iterable[str]) -> frozenset[str]:
@@ -135,7 +143,9 @@ def classify_event(phase: str, category: str, name_class: NameClass) -> EventCla
     framework layer. Their counterparts on a device are regions of the runtime layer. A compiled graph is an operator,
     since it does the work of many.
     """
-    by_category = _BY_CATEGORY.get(category, _RUNTIME)
+    by_category = _BY_CATEGORY.get(category.lower(), _RUNTIME)
+    if category == "mtia_ccp_events":
+        return _MTIA.get(name_class, by_category)
     if name_class is NameClass.MEMORY and phase == "i":
         return EventClass(Layer.RUNTIME, Kind.MEMORY)
     if name_class is NameClass.COLLECTIVE and (by_category.kind in {Kind.OP, Kind.KERNEL} or by_category == _REGION):
