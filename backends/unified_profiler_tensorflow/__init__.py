@@ -17,6 +17,7 @@ backend: Backend = BackendDescriptor(
         step_statistics=lazy("unified_profiler_tensorflow.read.run_metadata.text:step_statistics"),
         event_conventions=EventConventions(
             data_loading=r"Iterator::|GetNext",
+            background_loading="GetNext",
             synchronizing_collectives=r"CollectiveReduce|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier",
         ),
     ),

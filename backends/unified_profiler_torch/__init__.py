@@ -16,6 +16,7 @@ backend: Backend = BackendDescriptor(
         allocated_bytes=lazy("unified_profiler_torch.record.allocators:allocated_bytes"),
         event_conventions=EventConventions(
             data_loading=r"enumerate\(DataLoader\)",
+            background_loading="_MultiProcessingDataLoaderIter",
             synchronizing_collectives=r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier",
             collective_name_key="Collective name",
             collective_ranks_key="Process Group Ranks",

@@ -15,9 +15,8 @@ from unified_profiler.analysis.step_facts import KindTimeline
 from unified_profiler.model.schema import Kind
 from unified_profiler.spi import EventConventions
 
-_DATA_LOADING = re.compile(
-    r"(?<![a-z])(data|dataset|data_?loader|data_?loading|load_?(data|batch)|(next|get|fetch)_?batch)(?![a-z])",
-    re.IGNORECASE,
+DATA_LOADING = (
+    r"(?<![a-z])(data|dataset|data_?loader|data_?loading|load_?(data|batch)|(next|get|fetch)_?batch)(?![a-z])"
 )
 """Matches words that users put into the names of regions that load data."""
 
@@ -27,7 +26,8 @@ def data_loading(timeline: KindTimeline, conventions: Mapping[str, EventConventi
     rows = timeline.rows(Kind.REGION, Kind.OP)
     events = timeline.events.select(["name", "kind", "framework"]).take(pa.array(rows))
     loads = coded(events, "kind").where(Kind.REGION.value.__eq__)
-    loads &= coded(events, "name").where(lambda name: _DATA_LOADING.search(name) is not None)
+    matches = re.compile(DATA_LOADING, re.IGNORECASE).search
+    loads &= coded(events, "name").where(lambda name: matches(name) is not None)
     loads |= matches_convention(events, conventions, "data_loading")
     rows, names = rows[loads], coded(events.filter(pa.array(loads)), "name")
     return {names.values[code]: timeline.during(rows[names.codes == code]) for code in np.unique(names.codes)}

@@ -14,6 +14,8 @@ class EventConventions:
 
     data_loading: str | None = None
     """Matches the names of operators and regions that load data."""
+    background_loading: str | None = None
+    """Matches those that take data from workers, which load the next batch in the meantime."""
     synchronizing_collectives: str | None = None
     """Matches the names of collectives that no rank can leave before all have entered, such as an all-reduce.
 
