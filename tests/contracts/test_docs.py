@@ -23,7 +23,7 @@ PAGES = sorted([*ROOT.glob("README*.md"), ROOT / "backends" / "README.md", *(ROO
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)]+)\)")
 VARIABLE = re.compile(r"[A-Z]{2,}[A-Za-z]*(_[A-Za-z]+)*")
-COMMAND = re.compile(r"^(?:.*-m unified_profiler|unified-profiler) ([a-z]+)\b(.*)$", re.MULTILINE)
+COMMAND = re.compile(r"^(?:.*-m unified_profiler|unified-profiler) ([a-z][a-z-]*)\b(.*)$", re.MULTILINE)
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import unified_profiler as up
-from unified_profiler.analysis import DeviceTable, RankTable
+from unified_profiler.analysis import CriticalPath, DeviceTable, RankTable, WhatIf
 from unified_profiler.engine import Result
 from unified_profiler.errors import ArgumentError, BackendError, QueryError
 from unified_profiler.integrations import keras, lightning, mindspore, tensorflow, transformers
@@ -118,6 +118,9 @@ of_devices: list[Result] = [
     *(up.queue_table(run, full=1024), up.copy_table(trace), up.collective_table(run), up.kernel_table(run)),
     up.kernel_sequences(run, length=4, row_limit=None),
 ]
+path: CriticalPath = up.critical_path(run, step=3)
+largest: Result = path.contributions
+predicted: WhatIf = up.what_if(run, {"aten::conv2d": 0.5, "data": 0}, step=3)
 slow: list[int] = [straggler.rank for straggler in ranks_table.stragglers]
 text: str = str(table) + str(up.step_breakdown(trace))
 comparison: up.Diff = up.diff(up.read("before"), trace, by="origin", threshold="5%")

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from unified_profiler._version import __version__
+from unified_profiler.cli.critical_path import critical_path
 from unified_profiler.cli.devices import devices
 from unified_profiler.cli.diff import diff
 from unified_profiler.cli.doctor import doctor
@@ -107,6 +108,7 @@ app.command()(table)
 app.command()(steps)
 app.command()(ranks)
 app.command()(devices)
+app.command()(critical_path)
 app.command()(export)
 app.command()(query)
 app.command()(diff)
