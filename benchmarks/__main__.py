@@ -28,6 +28,7 @@ ALL = (
     "many_ranks",
     "gating",
     "calling",
+    "what_if",
     "in_tensorflow",
     "in_mindspore",
 )

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import unified_profiler as up
-from unified_profiler.analysis import RankTable
+from unified_profiler.analysis import CriticalPath, RankTable, WhatIf
 from unified_profiler.engine import Result
 from unified_profiler.errors import ArgumentError, BackendError, QueryError
 from unified_profiler.integrations import keras, lightning, mindspore, tensorflow, transformers
@@ -111,6 +111,10 @@ summary: up.Summary = up.summarize(trace)
 sentences: list[str] = [finding.text for finding in summary.findings]
 aligned: up.Run = up.align_clocks(up.read("profile"))
 ranks_table: RankTable = up.rank_table(aligned)
+path: CriticalPath = up.critical_path(aligned, step=3, rank=0)
+path_shares: Result = path.contributions
+prediction: WhatIf = up.what_if(aligned, {"aten::conv2d": 0.5, "data": 0}, step=3)
+assumed: list[str] = [assumption.text for assumption in prediction.assumptions]
 slow: list[int] = [straggler.rank for straggler in ranks_table.stragglers]
 text: str = str(table) + str(up.step_breakdown(trace))
 comparison: up.Diff = up.diff(up.read("before"), trace, by="origin", threshold="5%")
