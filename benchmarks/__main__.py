@@ -31,6 +31,7 @@ ALL = (
     "device_fleet",
     "gating",
     "calling",
+    "what_if",
     "in_tensorflow",
     "in_mindspore",
 )

@@ -118,9 +118,10 @@ of_devices: list[Result] = [
     *(up.queue_table(run, full=1024), up.copy_table(trace), up.collective_table(run), up.kernel_table(run)),
     up.kernel_sequences(run, length=4, row_limit=None),
 ]
-path: CriticalPath = up.critical_path(run, step=3)
-largest: Result = path.contributions
-predicted: WhatIf = up.what_if(run, {"aten::conv2d": 0.5, "data": 0}, step=3)
+path: CriticalPath = up.critical_path(aligned, step=3, rank=0)
+path_shares: Result = path.contributions
+prediction: WhatIf = up.what_if(aligned, {"aten::conv2d": 0.5, "data": 0}, step=3)
+assumed: list[str] = [assumption.text for assumption in prediction.assumptions]
 slow: list[int] = [straggler.rank for straggler in ranks_table.stragglers]
 text: str = str(table) + str(up.step_breakdown(trace))
 comparison: up.Diff = up.diff(up.read("before"), trace, by="origin", threshold="5%")

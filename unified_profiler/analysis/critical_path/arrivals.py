@@ -1,4 +1,4 @@
-"""Looks up when the last rank entered each synchronizing collective: the ranks before it wait until then."""
+"""Determines when the last rank entered each synchronizing collective: the ranks before it wait until then."""
 
 from __future__ import annotations
 
