@@ -32,6 +32,14 @@ def encode(values: Ints) -> tuple[Ints, Ints]:
     return to_numpy(encoded.indices).astype(np.int64), to_numpy(encoded.dictionary)
 
 
+def distinct_pairs(first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return the distinct pairs of two columns, as two columns, and the index of each row's pair among them."""
+    codes_of_first, firsts = encode(first)
+    codes_of_second, seconds = encode(second)
+    index, pairs = encode(codes_of_first * max(len(seconds), 1) + codes_of_second)
+    return firsts[pairs // max(len(seconds), 1)], seconds[pairs % max(len(seconds), 1)], index
+
+
 def look_up(values: Ints, keys: Ints) -> Ints:
     """Return for each value the index of its first occurrence among the keys, -1 if it is absent."""
     if not len(keys):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unified_profiler.model.columns import look_up
+from unified_profiler.model.columns import distinct_pairs, look_up
 from unified_profiler.model.nesting import Ints, has_text, int_column, text_codes
 from unified_profiler.model.schema import EventTable, Kind, Layer
 from unified_profiler.model.tree import Flags
@@ -93,14 +93,12 @@ class _Spans:
 
     def windows(self, rows: Ints, step: Ints) -> list[_Window]:
         """Return the windows of the work in these rows."""
-        if not len(rows):
-            return []
-        pairs, index = np.unique(np.stack([self.device[rows], step[rows]]), axis=1, return_inverse=True)
-        first = np.full(pairs.shape[1], np.iinfo(np.int64).max)
-        last = np.full(pairs.shape[1], np.iinfo(np.int64).min)
-        np.minimum.at(first, index.reshape(-1), self.start[rows])
-        np.maximum.at(last, index.reshape(-1), self.end[rows])
-        columns = (*pairs.tolist(), first.tolist(), last.tolist())
+        devices, steps, index = distinct_pairs(self.device[rows], step[rows])
+        first = np.full(len(devices), np.iinfo(np.int64).max)
+        last = np.full(len(devices), np.iinfo(np.int64).min)
+        np.minimum.at(first, index, self.start[rows])
+        np.maximum.at(last, index, self.end[rows])
+        columns = (column.tolist() for column in (devices, steps, first, last))
         return [_Window(*values) for values in zip(*columns, strict=True)]
 
     def only_window(self, rows: Ints, windows: list[_Window]) -> Ints:

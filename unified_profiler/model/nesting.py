@@ -102,7 +102,8 @@ def _fast_tree(start: Ints, end: Ints) -> tuple[Ints, Ints | None]:
     events, so nothing overlaps partly.
     """
     position = np.arange(len(start))
-    depth = position - np.searchsorted(np.sort(end), start, side="right")
+    # Ends are nearly in order, which the stable sort exploits
+    depth = position - np.searchsorted(np.sort(end, kind="stable"), start, side="right")
     parent = np.full(len(start), -1, np.int64)
     levels = int(depth.max(initial=0)) + 1
     by_depth = np.argsort(depth.astype(np.int16) if levels < _INT16_LEVELS else depth, kind="stable")

@@ -23,7 +23,8 @@ from unified_profiler.model.foreign_values import int_or_none
 from unified_profiler_torch.read.args_layouts import ABSENT, MISSING, ArgsLayout, CpuArgs, DeviceArgs
 
 Ints = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.int32]
+Codes = npt.NDArray[Any]
+"""Small integers."""
 Columns = dict[str, npt.NDArray[Any]]
 
 LEFT_OUT = frozenset(

@@ -84,12 +84,12 @@ class KinetoColumns:
     @cached_property
     def names(self) -> list[str]:
         """The distinct names."""
-        return list(self.events.names)
+        return self.events.names
 
     @cached_property
     def name(self) -> Ints:
         """Name of each event, an index into `names`."""
-        return self.events.column("name")
+        return self.events.name
 
     @cached_property
     def groups(self) -> list[EventGroup]:
@@ -99,7 +99,7 @@ class KinetoColumns:
     @cached_property
     def group(self) -> Ints:
         """Group of each event, an index into `groups`."""
-        return self.events.column("group")
+        return self.events.group
 
     @cached_property
     def start(self) -> Ints:

@@ -6,12 +6,13 @@ process saw only some of the devices, and allocations have the device type `hip`
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from unified_profiler.model.columns import Index
+from unified_profiler.model.columns import Index, distinct_pairs
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.tree import Flags
 from unified_profiler_torch.read.args_layouts import MISSING
@@ -41,10 +42,10 @@ class EventDevices:
         devices = Index({"cpu:0": 0})
         codes = np.zeros(len(self.number), np.int64)
         for rows in (np.flatnonzero(self.on_device), np.flatnonzero(self.device_type != MISSING)):
-            pairs = np.stack([self.device_type[rows], self._numbers(rows)])
-            distinct, inverse = np.unique(pairs, axis=1, return_inverse=True)
-            named = [devices[self._name(kind, number, same_device)] for kind, number in distinct.T.tolist()]
-            codes[rows] = np.array(named, np.int64)[inverse.reshape(-1)]
+            types, numbers, index = distinct_pairs(self.device_type[rows], self._numbers(rows))
+            pairs = zip(types.tolist(), numbers.tolist(), strict=True)
+            named = [devices[self._name(device_type, number, same_device)] for device_type, number in pairs]
+            codes[rows] = np.array(named, np.int64)[index]
         return codes, list(devices)
 
     @property
@@ -80,7 +81,7 @@ class EventDevices:
 
 def _only_device(operator: Ints, device: Ints) -> dict[int, int]:
     """Return the device of each operator that has exactly one."""
-    pairs = np.unique(np.stack([operator, device]), axis=1)
-    operators, counts = np.unique(pairs[0], return_counts=True)
-    single = set(operators[counts == 1].tolist())
-    return {op: number for op, number in pairs.T.tolist() if op in single and op >= 0}
+    operators, devices, _ = distinct_pairs(operator, device)
+    count = Counter(operators.tolist())
+    pairs = zip(operators.tolist(), devices.tolist(), strict=True)
+    return {op: number for op, number in pairs if op >= 0 and count[op] == 1}

@@ -6,6 +6,7 @@ Every distinct name, event group and JSON value is replaced by an integer code, 
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
@@ -15,7 +16,6 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.columns import Index
@@ -58,7 +58,7 @@ _EVENTS = msgspec.json.Decoder(list[Event])
 _TIMES = msgspec.json.Decoder(list[EventTimes])
 _COMMON_PHASES = frozenset({"X", "i"})
 _FLOW_PHASES = frozenset({"s", "f", "t"})
-_GROUP, _NAME = attrgetter("ph", "cat", "pid", "tid"), attrgetter("name")
+_LABEL = attrgetter("ph", "cat", "pid", "tid", "name")
 _DROP, _KEEP, _KEEP_UNKNOWN, _METADATA = range(4)
 
 
@@ -84,8 +84,7 @@ class MetadataEvent(NamedTuple):
 class KinetoEvents:
     """The events of a document as columns that grow block by block."""
 
-    names: Index = field(default_factory=Index)
-    group_index: Index = field(default_factory=Index)
+    labels: _LabelIndex = field(default_factory=lambda: _LabelIndex())  # noqa: PLW0108  defined below
     args: ArgsReader = field(default_factory=ArgsReader)
     metadata: list[MetadataEvent] = field(default_factory=list)
     blocks: list[Columns] = field(default_factory=list)
@@ -106,29 +105,27 @@ class KinetoEvents:
 
     def _add_cpu(self, block: _Block[CpuEvent]) -> None:
         """Append a block of events of the common form."""
-        group, action = self._groups_and_actions(block.events)
+        label, action, _ = self.labels.look_up(block.events)
         if action.max(initial=0) > _KEEP:
             return self._add_mixed(_Block.of(self._decode(block.text, block.path), block.text, block.path))
         if action.min(initial=_KEEP) < _KEEP:
-            block, group = block.select(action == _KEEP), group[action == _KEEP]
-        self._append(block, group, self.args.read_cpu([event.args for event in block.events]))
+            block, label = block.select(action == _KEEP), label[action == _KEEP]
+        self._append(block, label, self.args.read_cpu([event.args for event in block.events]))
         return None
 
     def _add_mixed(self, block: _Block[Event]) -> None:
         """Append a block in which some events are not of the common form."""
-        group, action = self._groups_and_actions(block.events)
+        label, action, layout = self.labels.look_up(block.events)
         self.metadata += [_metadata_event(block.events[row]) for row in np.flatnonzero(action == _METADATA).tolist()]
         keep = (action == _KEEP) | (action == _KEEP_UNKNOWN)
         if not keep.all():
-            block, group = block.select(keep), group[keep]
-        layout = np.array([_layout_number(*key[:2]) for key in self.group_index], np.int8)[group]
+            block, label, layout = block.select(keep), label[keep], layout[keep]
         self._is_mixed = bool((layout != _CPU).any())
-        self._append(block, group, self._mixed_args(block.events, layout))
+        self._append(block, label, self._mixed_args(block.events, layout))
 
-    def _append(self, block: _Block[Any], group: Codes, args: Columns) -> None:
+    def _append(self, block: _Block[Any], label: Codes, args: Columns) -> None:
         self.count += block.count
-        name = self.names.codes(map(_NAME, block.events), np.int32)
-        self.blocks.append({"group": group, "name": name, **block.times(), **args})
+        self.blocks.append({"label": label, **block.times(), **args})
 
     def _decode(self, block: bytes, path: Path) -> list[Event]:
         try:
@@ -141,16 +138,27 @@ class KinetoEvents:
             raise TraceFormatError(msg) from error
         return events
 
-    def _groups_and_actions(self, events: Sequence[Event | CpuEvent]) -> tuple[Codes, npt.NDArray[np.int8]]:
-        """Return the group of each event, and whether to keep it, drop it or read it as metadata."""
-        group = self.group_index.codes(map(_GROUP, events), np.int32)
-        actions = np.array([_action(phase, category, pid) for phase, category, pid, _ in self.group_index], np.int8)
-        return group, actions[group]
+    @property
+    def names(self) -> list[str]:
+        """The distinct names in the order of their codes."""
+        return list(self.labels.names)
+
+    @property
+    def name(self) -> Ints:
+        """The name of each event, an index into `names`."""
+        name: Ints = np.array(self.labels.name, np.int64)[self.column("label")]
+        return name
 
     @property
     def groups(self) -> list[EventGroup]:
         """The distinct groups in the order of their codes."""
-        return [EventGroup(*key) for key in self.group_index]
+        return [EventGroup(*key) for key in self.labels.groups]
+
+    @property
+    def group(self) -> Ints:
+        """The group of each event, an index into `groups`."""
+        group: Ints = np.array(self.labels.group, np.int64)[self.column("label")]
+        return group
 
     def column(self, name: str) -> Ints:
         """Return an integer column of all blocks, with `MISSING` or -1 for blocks that lack it."""
@@ -158,7 +166,7 @@ class KinetoEvents:
         parts = [block.get(name, np.full(len(block["ts"]), default, np.int64)) for block in self.blocks]
         return np.concatenate(parts, dtype=np.int64) if parts else np.empty(0, np.int64)
 
-    def _mixed_args(self, events: Sequence[Event], layout: npt.NDArray[np.int8]) -> Columns:
+    def _mixed_args(self, events: Sequence[Event], layout: Codes) -> Columns:
         """Read args of several layouts."""
         has_id = np.fromiter([event.id is not None for event in events], np.bool_, len(events))
         layout = np.where(has_id, _OTHER, layout)
@@ -173,6 +181,31 @@ class KinetoEvents:
         rows = np.sort(np.concatenate(others))
         _scatter(merged, self.args.read_any(_any_args([events[row] for row in rows.tolist()])), rows, len(events))
         return merged
+
+
+class _LabelIndex(dict[tuple[str, str, int | str, int | str, str], int]):
+    """Numbers the distinct combinations of group and name, and describes each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names, self.groups = Index(), Index()
+        self.name, self.group = array("i"), array("i")
+        self.action, self.layout = array("b"), array("b")
+
+    def __missing__(self, label: tuple[str, str, int | str, int | str, str]) -> int:
+        """Assign the next number to a new label."""
+        self[label] = number = len(self)
+        phase, category, pid, _, name = label
+        self.name.append(self.names[name])
+        self.group.append(self.groups[label[:4]])
+        self.action.append(_action(phase, category, pid))
+        self.layout.append(_layout_number(phase, category))
+        return number
+
+    def look_up(self, events: Sequence[Event | CpuEvent]) -> tuple[Codes, Codes, Codes]:
+        """Return for each event its label, whether to keep it, drop it or read it as metadata, and its layout."""
+        label = np.fromiter(map(self.__getitem__, map(_LABEL, events)), np.int32, len(events))
+        return label, np.frombuffer(self.action, np.int8)[label], np.frombuffer(self.layout, np.int8)[label]
 
 
 _Kind = TypeVar("_Kind", Event, CpuEvent)
