@@ -15,7 +15,8 @@ def read(path: Path, *events: dict[str, Any]) -> list[dict[str, Any]]:
     complete = [{"ph": "X", "pid": 0, "tid": 7, "ts": 10.0, "dur": 2.0, "args": {}, **event} for event in events]
     document = {"schemaVersion": 1, "traceEvents": complete}
     path.write_text(json.dumps(document), encoding="utf-8")
-    return up.read(path).traces[0].events.select(["name", "kind", "layer", "device"]).to_pylist()
+    rows: list[dict[str, Any]] = up.read(path).traces[0].events.select(["name", "kind", "layer", "device"]).to_pylist()
+    return rows
 
 
 @pytest.mark.parametrize(
