@@ -199,7 +199,7 @@ def _training(*, activation: bool = True, update: bool = True) -> Steps:
     return lambda: (step for _ in range(STEPS + WARMUP))
 
 
-class _Rows(Dataset[torch.Tensor]):  # type: ignore[misc]  torch is not typed here
+class _Rows(Dataset[torch.Tensor]):  # type: ignore[misc]
     """Items that take time to load: by computing, or by waiting as for a disk."""
 
     def __init__(self, rows: int, seconds: float) -> None:

@@ -1,12 +1,11 @@
--- The measured times of devices, summed over the cycles of a rank where `keys` leaves them out. `facts` has one row per
--- device and step, and one per device for the whole trace.
+-- The measured times of devices: per step of each cycle, and for the whole recording over all cycles of a rank. `facts`
+-- has one row per device and step, and one per device for the whole trace.
 with
 sums as (
-    select {keys}, {sums}
+    select whole, rank, case when not whole then cycle end as cycle, step, device, stream, {sums}
     from facts
-    where {condition}
-    group by {keys}
+    group by whole, rank, case when not whole then cycle end, step, device, stream
 )
 select *, idle_ns / nullif(span_ns, 0) as idle_share
 from sums
-order by {order}
+order by rank nulls last, cycle nulls last, step nulls last, device, stream nulls last

@@ -97,8 +97,10 @@ def device_table(source: Source, *, by: str = "device", engine: Engine | None = 
     function = partial(device_facts, conventions=conventions(), by_stream=by_stream)
     columns = ("rank", "cycle", *work.COLUMNS, *gaps.COLUMNS)
     facts = engine.each_trace(traces_of(source), function, columns=columns, schema=FACTS)
-    rows = engine.run(_select("whole = false", "rank", "cycle", "step", "device", "stream"), tables={"facts": facts})
-    whole = engine.run(_select("whole", "rank", "device", "stream"), tables={"facts": facts})
+    sums = ", ".join(f"cast(sum({name}) as bigint) as {name}" for name in ("work_count", *TIMES, *IDLE, *COMBINATIONS))
+    table = engine.run(load("device_table", sums=sums), tables={"facts": facts})
+    rows = table.filter(pc.invert(table.column("whole"))).drop_columns(["whole"])
+    whole = table.filter(table.column("whole")).drop_columns(["whole", "cycle", "step"])
     verdict = tuple(each.with_text("devices") for each in _verdict(whole))
     footer = tuple(each.text for each in verdict) or (_NO_WORK,)
     return DeviceTable(
@@ -114,12 +116,6 @@ def device_table(source: Source, *, by: str = "device", engine: Engine | None = 
         classes=Result(table=_classes(whole)),
         verdict=verdict,
     )
-
-
-def _select(condition: str, *keys: str) -> str:
-    sums = [f"cast(sum({name}) as bigint) as {name}" for name in ("work_count", *TIMES, *IDLE, *COMBINATIONS)]
-    order = ", ".join(f"{key} nulls last" for key in keys)
-    return load("device_table", condition=condition, keys=", ".join(keys), sums=", ".join(sums), order=order)
 
 
 def _headings(table: pa.Table, *, by_stream: bool) -> dict[str, str]:
