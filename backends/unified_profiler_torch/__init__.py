@@ -24,7 +24,7 @@ backend: Backend = BackendDescriptor(
             collective_group_size_key="Group size",
             collective_elements_keys=("In msg nelems", "Out msg nelems"),
             collective_type_key="dtype",
-            synchronizing_calls=r"^(cuda|cu|hip|ur|xpu|mtia)\w*Synchronize$|^cudaMemcpy$|^hipMemcpy(WithStream)?$",
+            synchronizing_calls=r"synchronize|^cudaMemcpy$|^hipMemcpy(WithStream)?$",
             pinned_copies=r"\bPinned\b",
             pageable_copies=r"\bPageable\b",
         ),

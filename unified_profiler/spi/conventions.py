@@ -34,7 +34,7 @@ class EventConventions:
     """The attributes that have the number of elements a rank puts into a collective, and the number it gets."""
     collective_type_key: str | None = None
     """The attribute that has the type of a collective's elements."""
-    synchronizing_calls: str | None = None
+    synchronizing_calls: str = "synchroni[sz]e"
     """Matches the calls of a device's runtime in which the host waits for the device."""
     pinned_copies: str | None = None
     """Matches the names of copies from or to page-locked memory of the host."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +10,9 @@ import numpy as np
 
 from unified_profiler.analysis.ancestry import nearest, parent_rows
 from unified_profiler.analysis.columns import Coded, Flags, coded, ints, thread_numbers
-from unified_profiler.analysis.data_loading import DATA_LOADING
+from unified_profiler.analysis.conventions import matches_convention
+from unified_profiler.analysis.data_loading import loads_data
+from unified_profiler.analysis.devices.work import is_accelerator
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind, Layer
 from unified_profiler.spi import EventConventions
@@ -25,9 +26,6 @@ COLUMNS = (
 
 KINDS = ("op", "kernel", "copy", "collective", "compile", "runtime", "sync", "data", "gap", "launch", "delay")
 """The kinds of segments of a critical path."""
-
-SYNCHRONIZING_CALL = re.compile("synchroni[sz]e", re.IGNORECASE)
-"""Matches the calls with which a host thread waits for a device: cudaStreamSynchronize, aclrtSynchronizeStream."""
 
 _KIND_OF = {
     Kind.OP: "op",
@@ -89,7 +87,7 @@ class TraceColumns:
     @cached_property
     def on_device(self) -> Flags:
         """Whether each event is on an accelerator."""
-        return coded(self.events, "device").where(lambda name: not name.startswith("cpu"))
+        return coded(self.events, "device").where(is_accelerator)
 
     @cached_property
     def work(self) -> Flags:
@@ -116,29 +114,20 @@ class TraceColumns:
     @cached_property
     def is_sync(self) -> Flags:
         """Whether each event is a call with which the host waits for a device."""
-        return self.is_kind(Kind.RUNTIME) & ~self.on_device & self.name.where(_is_synchronizing)
+        waits = matches_convention(self.events, self.conventions, "synchronizing_calls")
+        return self.is_kind(Kind.RUNTIME) & ~self.on_device & waits
 
     @cached_property
     def loads_data(self) -> Ints:
         """The row of the data loading that each event is or belongs to, -1 if it belongs to none."""
-        loads = self.is_kind(Kind.REGION) & self.name.where(_matcher(DATA_LOADING))
-        framework = coded(self.events, "framework")
-        for name, convention in self.conventions.items():
-            if convention.data_loading is not None:
-                matches = self.name.where(_matcher(convention.data_loading)) & framework.where(name.__eq__)
-                loads |= matches & self.is_kind(Kind.REGION, Kind.OP)
+        loads = loads_data(self.events, self.conventions)
         rows = np.arange(len(self.start))
         return nearest(rows, parent=self.parent, wanted=loads & self.host) if loads.any() else np.full(len(rows), -1)
 
     @cached_property
     def loads_ahead(self) -> Flags:
         """Whether each event takes data from workers that load it in the background."""
-        flags, framework = np.zeros(len(self.start), np.bool_), coded(self.events, "framework")
-        for name, convention in self.conventions.items():
-            if convention.background_loading is not None:
-                matches = self.name.where(_matcher(convention.background_loading)) & framework.where(name.__eq__)
-                flags |= matches & self.host
-        return flags
+        return self.host & matches_convention(self.events, self.conventions, "background_loading")
 
     @cached_property
     def kind(self) -> Ints:
@@ -149,12 +138,3 @@ class TraceColumns:
         kinds[self.is_sync] = kind_code("sync")
         kinds[self.loads_data >= 0] = kind_code("data")
         return kinds
-
-
-def _is_synchronizing(name: str) -> bool:
-    return SYNCHRONIZING_CALL.search(name) is not None
-
-
-def _matcher(pattern: str) -> Callable[[str], bool]:
-    search = re.compile(pattern, re.IGNORECASE).search
-    return lambda text: search(text) is not None
