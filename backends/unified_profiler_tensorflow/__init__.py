@@ -17,6 +17,7 @@ backend: Backend = BackendDescriptor(
         step_statistics=lazy("unified_profiler_tensorflow.read.run_metadata.text:step_statistics"),
         event_conventions=EventConventions(
             data_loading=r"GetNext|^ReduceIterator::",
+            synchronizing_calls=r"^(cuda|cu|hip)\w*Synchronize$|^(cu|hip)Memcpy(HtoD|DtoH)(_v2)?$",
             synchronizing_collectives=r"CollectiveReduce|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier",
         ),
     ),
