@@ -39,6 +39,7 @@ backend: Backend = BackendDescriptor(
         event_conventions=EventConventions(
             data_loading=r"GetNext",
             background_loading="GetNext",
+            synchronizing_calls=r"aclrtSynchronize\w*$|aclrtMemcpy$",
             synchronizing_collectives=r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier",
         ),
     ),

@@ -18,6 +18,7 @@ backend: Backend = BackendDescriptor(
         event_conventions=EventConventions(
             data_loading=r"GetNext|^ReduceIterator::",
             background_loading="GetNext",
+            synchronizing_calls=r"^(cuda|cu|hip)\w*Synchronize$|^(cu|hip)Memcpy(HtoD|DtoH)(_v2)?$",
             synchronizing_collectives=r"CollectiveReduce|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier",
         ),
     ),
