@@ -12,7 +12,9 @@ import logging
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 
 from unified_profiler.errors import BackendError, ConfigurationError, FrameworkNotInstalledError, UnknownBackendError
 from unified_profiler.keywords import did_you_mean
@@ -49,7 +51,7 @@ def known() -> tuple[Entry, ...]:
         ConfigurationError: Two packages claim the same name.
     """
     entries = {entry.name: entry for entry in _FIRST_PARTY}
-    for point in entry_points(group=GROUP):
+    for point in _entry_points(tuple(map(_modified, sys.path))):
         if point.name in entries:
             msg = (
                 f"Two backends are called {point.name!r}: {entries[point.name].target} and {point.value}. "
@@ -59,6 +61,23 @@ def known() -> tuple[Entry, ...]:
         package = point.dist.name if point.dist else point.value
         entries[point.name] = Entry(point.name, point.value, None, f"pip install --upgrade {package}")
     return tuple(entries[name] for name in sorted(entries))
+
+
+@lru_cache(maxsize=1)
+def _entry_points(_: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    """Return the entry points of third parties; looking for them reads a file of every installed package.
+
+    Args:
+        _: The directories of packages and when they were modified, so that a new package is noticed.
+    """
+    return tuple(entry_points(group=GROUP))
+
+
+def _modified(folder: str) -> tuple[str, int]:
+    try:
+        return folder, Path(folder).stat().st_mtime_ns
+    except OSError:
+        return folder, 0
 
 
 def get(name: str) -> Backend:

@@ -6,6 +6,7 @@ versions or devices write, such as those of NCCL and ROCm, are in no layout: the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -110,3 +111,39 @@ LAYOUTS = {
     )
 }
 """The layouts by category."""
+
+
+class ArgsDecoder:
+    """Decodes args of one layout."""
+
+    def __init__(self, struct: type[Any]) -> None:
+        self._decoder = msgspec.json.Decoder(list[struct])  # type: ignore[valid-type]  # the type is a value here
+
+    def decode(self, texts: Sequence[msgspec.Raw]) -> tuple[list[Any], list[int]]:
+        """Return the args that fit the layout, and the positions of those that do not."""
+        decoded: list[Any] = []
+        unfit: list[int] = []
+        while (start := len(decoded) + len(unfit)) < len(texts):
+            part = texts[start:] if len(unfit) < _MOST_RESTARTS else texts[start : start + 1]
+            try:
+                decoded += self._decode(part)
+            except msgspec.ValidationError as error:
+                position = _position(error)
+                decoded += self._decode(part[:position])
+                unfit.append(start + position)
+        return decoded, unfit
+
+    def _decode(self, texts: Sequence[msgspec.Raw]) -> list[Any]:
+        args: list[Any] = self._decoder.decode(b"[%b]" % b",".join(texts))
+        return args
+
+
+_MOST_RESTARTS = 16
+"""Misfits among the args of a block after which the rest is decoded one by one."""
+_POSITION = re.compile(r"`\$\[(\d+)\]")
+
+
+def _position(error: msgspec.ValidationError) -> int:
+    """Return the position in a list of the element that is not valid."""
+    match = _POSITION.search(str(error))
+    return int(match.group(1)) if match else 0

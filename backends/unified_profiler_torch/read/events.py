@@ -5,7 +5,6 @@ Every distinct name, event group and JSON value is replaced by an integer code, 
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ from unified_profiler.model.columns import Index
 from unified_profiler.model.foreign_values import nanoseconds
 from unified_profiler.model.tree import Flags
 from unified_profiler_torch.read.args import NUMBERS, ArgsReader, Codes, Columns, Ints
-from unified_profiler_torch.read.args_layouts import LAYOUTS, MISSING, CpuArgs
+from unified_profiler_torch.read.args_layouts import LAYOUTS, MISSING, ArgsDecoder, CpuArgs
 from unified_profiler_torch.read.categories import is_known
 from unified_profiler_torch.read.kineto import Event, decode_block
 from unified_profiler_torch.read.times import EventTimes, exact_nanoseconds, need_digits
@@ -98,16 +97,17 @@ class KinetoEvents:
         block = b"".join((b"[", text, b"]"))
         if not self._is_mixed:
             try:
-                return self._add_cpu(_Block.of(decode_block(block, _CPU_EVENTS, path), block, path))
+                return self._add_cpu(_Block(decode_block(block, _CPU_EVENTS, path), block, path))
             except msgspec.ValidationError:
                 pass
-        return self._add_mixed(_Block.of(self._decode(block, path), block, path))
+        return self._add_mixed(_Block(self._decode(block, path), block, path))
 
     def _add_cpu(self, block: _Block[CpuEvent]) -> None:
         """Append a block of events of the common form."""
         label, action, _ = self.labels.look_up(block.events)
         if action.max(initial=0) > _KEEP:
-            return self._add_mixed(_Block.of(self._decode(block.text, block.path), block.text, block.path))
+            return self._add_mixed(_Block(self._decode(block.text, block.path), block.text, block.path))
+        self.count += len(label)
         if action.min(initial=_KEEP) < _KEEP:
             block, label = block.select(action == _KEEP), label[action == _KEEP]
         self._append(block, label, self.args.read_cpu([event.args for event in block.events]))
@@ -116,6 +116,7 @@ class KinetoEvents:
     def _add_mixed(self, block: _Block[Event]) -> None:
         """Append a block in which some events are not of the common form."""
         label, action, layout = self.labels.look_up(block.events)
+        self.count += len(label)
         self.metadata += [_metadata_event(block.events[row]) for row in np.flatnonzero(action == _METADATA).tolist()]
         keep = (action == _KEEP) | (action == _KEEP_UNKNOWN)
         if not keep.all():
@@ -124,7 +125,6 @@ class KinetoEvents:
         self._append(block, label, self._mixed_args(block.events, layout))
 
     def _append(self, block: _Block[Any], label: Codes, args: Columns) -> None:
-        self.count += block.count
         self.blocks.append({"label": label, **block.times(), **args})
 
     def _decode(self, block: bytes, path: Path) -> list[Event]:
@@ -218,21 +218,12 @@ class _Block(Generic[_Kind]):
     events: list[_Kind]
     text: bytes
     path: Path
-    count: int
-    """Number of events in the text."""
-    selected: Ints
-    """Positions of the events in the text."""
-
-    @classmethod
-    def of(cls, events: list[_Kind], text: bytes, path: Path) -> _Block[_Kind]:
-        """Create a block without the arrows that are redundant."""
-        keep = [event.cat not in REDUNDANT_FLOWS or event.ph not in _FLOW_PHASES for event in events]
-        return cls(list(compress(events, keep)), text, path, len(events), np.flatnonzero(keep))
+    selected: Flags | None = None
+    """Which events of the text these are, if not all."""
 
     def select(self, keep: Flags) -> _Block[_Kind]:
         """Return the block with some of its events."""
-        events = list(compress(self.events, keep.tolist()))
-        return replace(self, events=events, selected=self.selected[keep])
+        return replace(self, events=list(compress(self.events, keep.tolist())), selected=keep)
 
     def times(self) -> Columns:
         """Return start and duration in nanoseconds."""
@@ -244,50 +235,14 @@ class _Block(Generic[_Kind]):
         return columns
 
     def _texts(self, read: Callable[[Any], msgspec.Raw]) -> list[msgspec.Raw]:
-        texts = list(map(read, decode_block(self.text, _TIMES, self.path)))
-        return [texts[position] for position in self.selected.tolist()]
-
-
-class _ArgsDecoder:
-    """Decodes args of one layout."""
-
-    def __init__(self, struct: type[Any]) -> None:
-        self._decoder = msgspec.json.Decoder(list[struct])  # type: ignore[valid-type]  # the type is a value here
-
-    def decode(self, texts: Sequence[msgspec.Raw]) -> tuple[list[Any], list[int]]:
-        """Return the args that fit the layout, and the positions of those that do not."""
-        decoded: list[Any] = []
-        unfit: list[int] = []
-        while (start := len(decoded) + len(unfit)) < len(texts):
-            part = texts[start:] if len(unfit) < _MOST_RESTARTS else texts[start : start + 1]
-            try:
-                decoded += self._decode(part)
-            except msgspec.ValidationError as error:
-                position = _position(error)
-                decoded += self._decode(part[:position])
-                unfit.append(start + position)
-        return decoded, unfit
-
-    def _decode(self, texts: Sequence[msgspec.Raw]) -> list[Any]:
-        args: list[Any] = self._decoder.decode(b"[%b]" % b",".join(texts))
-        return args
-
-
-_MOST_RESTARTS = 16
-"""Misfits among the args of a block after which the rest is decoded one by one."""
-_POSITION = re.compile(r"`\$\[(\d+)\]")
-
-
-def _position(error: msgspec.ValidationError) -> int:
-    """Return the position in a list of the element that is not valid."""
-    match = _POSITION.search(str(error))
-    return int(match.group(1)) if match else 0
+        texts = map(read, decode_block(self.text, _TIMES, self.path))
+        return list(texts if self.selected is None else compress(texts, self.selected.tolist()))
 
 
 _LAYOUTS = tuple(LAYOUTS.values())
 _OTHER, _CPU = -1, 0
 """Numbers of the events that are read as dictionaries and as `CpuArgs`; those of the layouts follow."""
-_DECODERS = (_ArgsDecoder(CpuArgs), *(_ArgsDecoder(layout.struct) for layout in _LAYOUTS))
+_DECODERS = (ArgsDecoder(CpuArgs), *(ArgsDecoder(layout.struct) for layout in _LAYOUTS))
 _LAYOUT_NUMBERS = dict.fromkeys(("cpu_op", "user_annotation", "python_function"), _CPU) | {
     layout.category: number for number, layout in enumerate(_LAYOUTS, _CPU + 1)
 }
@@ -307,6 +262,8 @@ def _action(phase: str, category: str, pid: int | str) -> int:
     if phase == "M":
         return _METADATA
     if category == WINDOW or (phase == "i" and not category and pid in WINDOW_PROCESSES):
+        return _DROP
+    if phase in _FLOW_PHASES and category in REDUNDANT_FLOWS:
         return _DROP
     return _KEEP if phase in _COMMON_PHASES and is_known(category) else _KEEP_UNKNOWN
 
