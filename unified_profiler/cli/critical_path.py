@@ -50,7 +50,7 @@ def critical_path(
         typer.Option(
             "--what-if",
             metavar="NAME=FACTOR",
-            help="Predict step times if this took so many times as long: aten::conv2d=0.5, data=0; repeatable.",
+            help="Predict step times if the time of this changed by a factor: aten::conv2d=0.5, data=0; repeatable.",
         ),
     ] = None,
     row_limit: Annotated[int, typer.Option(min=0, help="Maximum number of rows; 0 for all.")] = 20,
@@ -85,8 +85,8 @@ def critical_path(
         if changes:
             result = _predicted(source, changes, step=step, engine=query_engine, language=spoken)
         else:
-            found = _path(source, step=step, rank=rank, engine=query_engine)
-            result = _segments(found) if path else _sums(found, run, spoken)
+            whole = _path(source, step=step, rank=rank, engine=query_engine)
+            result = _segments(whole) if path else _sums(whole, run, spoken)
     if as_json and row_limit:
         result = replace(result, table=result.table.slice(0, row_limit))
     show(result, Format.JSON if as_json else Format.TABLE, most_rows=row_limit or None)

@@ -38,7 +38,12 @@
   }
 
   const present = rows => up.DEVICE_PARTS.filter(key => rows.some(row => row[key]));
-  const stacked = (rows, title) => partBars(rows, present(rows), title);
+
+  /** Stacked bars; on a phone the legend needs a line for each part. */
+  function stacked(rows, title) {
+    const made = partBars(rows, present(rows), title);
+    return {...made, height: made.height + (up.isNarrow() ? 20 * present(rows).length : 0)};
+  }
 
   function sentenceOf(rows) {
     const span = rows.reduce((sum, row) => sum + row.span_ns, 0) || 1;
