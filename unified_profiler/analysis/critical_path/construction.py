@@ -59,8 +59,12 @@ class TraceGraph:
 
     def main_point(self, time: int) -> int:
         """Return the last point of the main thread up to a time."""
-        index = int(np.searchsorted(self.graph.time[self.main], time, side="right")) - 1
+        index = int(np.searchsorted(self._main_times, time, side="right")) - 1
         return int(self.main[max(index, 0)])
+
+    @cached_property
+    def _main_times(self) -> Ints:
+        return self.graph.time[self.main]
 
     def completions(self) -> Ints:
         """Return for each step the point at which it is complete: its end, or that of its last work on a device."""
@@ -75,7 +79,7 @@ class TraceGraph:
         behind = (latest >= 0) & (time[latest] > time[points])
         return np.where(behind, latest, points)
 
-    @property
+    @cached_property
     def work_points(self) -> Ints:
         """The points at which work of devices ends."""
         ends = np.flatnonzero(self.row >= 0)

@@ -15,7 +15,8 @@ from unified_profiler.analysis.critical_path.construction import TraceGraph
 from unified_profiler.model.nesting import Ints
 
 SHORTEST_WAIT_NS = 100_000
-"""A shorter time in data loading is no wait for workers."""
+SMALLEST_WAIT = 0.05
+"""Taking a batch is no wait for workers if it takes less than this share of the time since the last batch."""
 
 
 def with_arriving_batches(trace: TraceGraph) -> TraceGraph:
@@ -27,9 +28,11 @@ def with_arriving_batches(trace: TraceGraph) -> TraceGraph:
     graph = trace.graph
     if len(points) < 2:
         return trace
+    source, target = points[:-1], points[1:]
     own = int(graph.weight[points].min())
-    waited = graph.weight[points] > np.maximum(2 * own, SHORTEST_WAIT_NS)
-    source, target = points[:-1][waited[1:]], points[1:][waited[1:]]
+    interval = graph.time[target] - graph.time[source]
+    waited = graph.weight[target] > np.maximum(interval * SMALLEST_WAIT, max(2 * own, SHORTEST_WAIT_NS))
+    source, target = source[waited], target[waited]
     weight = graph.weight.copy()
     weight[target] = own
     lag = graph.time[target] - graph.time[source]

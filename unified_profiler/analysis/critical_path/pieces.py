@@ -180,11 +180,11 @@ def _segments(trace: TraceGraph, pieces: list[Piece]) -> tuple[pa.Table, pa.Tabl
 
 def _segment_table(trace: TraceGraph, rows: _SegmentRows) -> tuple[pa.Table, pa.Table]:
     events, count = trace.columns.events, len(rows.row)
-    lane_row = trace.lane_rows()[trace.graph.lane[rows.point]]
+    lane, lanes = trace.graph.lane[rows.point], trace.lane_rows()
+    lane_row = lanes[lane]
     on_stream = trace.on_stream(rows.point)
     stream = np.where(on_stream, ints(events, "stream")[lane_row], -1)
-    lanes, lane = np.unique(lane_row, return_inverse=True)
-    texts = _Texts([*KINDS], [rows.kind])
+    texts = _Texts([*KINDS], [*range(len(KINDS))])
     codes = {
         "kind": rows.kind,
         "name": texts.add(trace.columns.name, _named_rows(trace, rows), otherwise=rows.kind),
@@ -215,7 +215,7 @@ class _Texts:
     """Numbers the texts of several columns."""
 
     values: list[str]
-    used: list[Ints]
+    used: list[int]
 
     def add(self, column: Coded, rows: Ints, *, otherwise: Ints | int = -1) -> Ints:
         """Add the texts of a column and return the numbers of those in some rows; `otherwise` for rows of -1."""
@@ -223,14 +223,15 @@ class _Texts:
         self.values.extend(column.values)
         codes = np.where(rows >= 0, column.codes[rows], -1)
         codes = np.where(codes >= 0, codes + first, otherwise)
-        self.used.append(codes)
+        flags = np.zeros(len(self.values) + 1, np.bool_)
+        flags[codes] = True
+        self.used.extend(np.flatnonzero(flags[first:-1]) + first)
         return codes
 
     def facts(self) -> pa.Table:
         """Return the texts that are used."""
-        used = np.unique(np.concatenate([np.unique(codes) for codes in self.used]))
-        used = used[used >= 0]
-        texts = [self.values[number] for number in used.tolist()]
+        used = np.array(self.used, np.int64)
+        texts = [self.values[number] for number in self.used]
         return _facts(
             {"fact": np.full(len(used), Fact.TEXT, np.int8), "number": used, "text": pa.array(texts, pa.string())},
             len(used),
