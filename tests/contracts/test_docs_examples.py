@@ -10,8 +10,8 @@
 | `text` | output and drawings: nothing |
 
 A command may name what the page has not made: a training (train.py, script.py, package.train), recorded runs of two
-ranks (profile, before, after) and traces of torch's, without and with a GPU (kineto.pt.trace.json.gz,
-gpu.pt.trace.json.gz), are there for all.
+ranks (profile, before, after), traces of torch's, without and with a GPU (kineto.pt.trace.json.gz,
+gpu.pt.trace.json.gz), and those of two ranks (traces) are there for all.
 """
 
 from __future__ import annotations
@@ -150,6 +150,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     golden = ROOT / "tests" / "golden" / "kineto"
     shutil.copy(golden / "cpu_only_rank34.json.gz", standing / "kineto.pt.trace.json.gz")
     shutil.copy(golden / "nccl_rank.json.gz", standing / "gpu.pt.trace.json.gz")
+    (standing / "traces").mkdir()
+    for rank in (0, 1):
+        shutil.copy(golden / f"filter_rank{rank}.json.gz", standing / "traces" / f"rank{rank}.json.gz")
     commands = Commands(standing)
     try:
         for rank in (0, 1):

@@ -53,8 +53,8 @@ def test_a_file_that_cannot_be_opened_is_a_format_error(data: bytes, normalize: 
 
 
 def test_profiles_deep_in_a_tree_are_not_recognized(tmp_path: Path) -> None:
-    (tmp_path / "a/b/c").mkdir(parents=True)
-    shutil.copy(LOOP, tmp_path / "a/b/c/host.xplane.pb")
+    (tmp_path / "a/b/c/d/e").mkdir(parents=True)
+    shutil.copy(LOOP, tmp_path / "a/b/c/d/e/host.xplane.pb")
     assert not TensorFlowNormalizer().recognizes(tmp_path)
     with pytest.raises(TraceFormatError, match="holds no run"):
         up.read(tmp_path)

@@ -56,7 +56,7 @@ class DeviceTable(Result):
     Attributes:
         devices: One row per device of each rank, or per stream: the same columns for all steps together.
         classes: How long each combination of compute, communication and copies ran at once on each device.
-        verdict: How long the devices were idle and why, as statements.
+        verdict: How long the devices were idle and why, as statements; none for streams, which may rest.
     """
 
     devices: Result = field(default_factory=lambda: Result(table=pa.table({})))
@@ -101,8 +101,8 @@ def device_table(source: Source, *, by: str = "device", engine: Engine | None = 
     table = engine.run(load("device_table", sums=sums), tables={"facts": facts})
     rows = table.filter(pc.invert(table.column("whole"))).drop_columns(["whole"])
     whole = table.filter(table.column("whole")).drop_columns(["whole", "cycle", "step"])
-    verdict = tuple(each.with_text("devices") for each in _verdict(whole))
-    footer = tuple(each.text for each in verdict) or (_NO_WORK,)
+    verdict = () if by_stream else tuple(each.with_text("devices") for each in _verdict(whole))
+    footer = tuple(each.text for each in verdict) if len(whole) else (_NO_WORK,)
     return DeviceTable(
         table=rows.drop_columns(list(COMBINATIONS)),
         headings=_headings(rows, by_stream=by_stream),
@@ -186,5 +186,4 @@ def _idle(rows: list[dict[str, Any]], total: Mapping[str, int]) -> Statement:
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    stream = "" if row["stream"] is None else f" stream {row['stream']}"
-    return f"rank {row['rank']} {row['device']}{stream}"
+    return f"rank {row['rank']} {row['device']}"

@@ -120,3 +120,9 @@ def test_a_trace_of_the_cpu_alone_has_no_device(make_trace: MakeTrace) -> None:
 def test_an_unknown_grouping_is_refused(two_steps: Trace) -> None:
     with pytest.raises(ConfigurationError, match="must be one of device, stream"):
         device_table(two_steps, by="steps")
+
+
+def test_idle_streams_have_no_verdict(two_steps: Trace) -> None:
+    table = device_table(two_steps, by="stream")
+    assert table.verdict == ()
+    assert "No work of a device" not in str(table)
