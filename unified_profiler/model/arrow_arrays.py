@@ -30,6 +30,14 @@ def number_array(values: npt.NDArray[Any], *, missing: Flags | None = None) -> p
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [validity, data])
 
 
+def as_array(values: Any) -> pa.Array | pa.ChunkedArray:
+    """Return Arrow arrays unchanged, and NumPy arrays and sequences as an array."""
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return values
+    is_numeric = isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
+    return number_array(values) if is_numeric else pa.array(values)
+
+
 def text_array(texts: Sequence[str]) -> pa.StringArray:
     """Build an array of texts."""
     encoded = [text.encode() for text in texts]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from unified_profiler.model.arrow_arrays import is_null, number_array, to_numpy
+from unified_profiler.model.arrow_arrays import as_array, is_null, number_array, to_numpy
 from unified_profiler.model.schema import EventTable, Kind
 
 Ints = npt.NDArray[np.int64]
@@ -179,5 +179,4 @@ def with_column(table: EventTable, name: str, values: Any) -> EventTable:
     """Return the table with the values of a column replaced."""
     index = table.schema.get_field_index(name)
     field = table.schema.field(index)
-    array = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else number_array(np.asarray(values))
-    return table.set_column(index, field, array.cast(field.type))
+    return table.set_column(index, field, as_array(values).cast(field.type))

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
-from unified_profiler.model.arrow_arrays import number_array, repeated_number, repeated_text
+from unified_profiler.model.arrow_arrays import as_array, repeated_number, repeated_text
 
 SCHEMA_VERSION = 1
 
@@ -141,7 +140,7 @@ def _column(field: pa.Field, value: Any, rows: int, nulls: pa.Array) -> pa.Array
         return nulls
     if isinstance(value, (str, int, float)):
         return _repeat(value, field.type, rows)
-    array = _array(value)
+    array = as_array(value)
     if len(array) != rows:
         msg = f"Column {field.name} has {len(array)} rows, expected {rows}."
         raise ValueError(msg)
@@ -154,10 +153,3 @@ def _column(field: pa.Field, value: Any, rows: int, nulls: pa.Array) -> pa.Array
 
 def _repeat(value: Any, dtype: pa.DataType, rows: int) -> pa.Array:
     return repeated_text(value, rows) if dtype == TEXT else repeated_number(value, dtype, rows)
-
-
-def _array(value: Any) -> pa.Array | pa.ChunkedArray:
-    if isinstance(value, (pa.Array, pa.ChunkedArray)):
-        return value
-    is_numeric = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
-    return number_array(value) if is_numeric else pa.array(value)

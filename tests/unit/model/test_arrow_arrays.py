@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unified_profiler.model.arrow_arrays import (
+    as_array,
     is_null,
     number_array,
     repeated_number,
@@ -55,6 +56,11 @@ def test_numbers_are_converted_back_whatever_their_chunks_and_offset(
     expected = (values * 2 if chunked else values)[skipped:]
     assert to_numpy(column.slice(skipped), null=-7).tolist() == [-7 if value is None else value for value in expected]
     assert is_null(column.slice(skipped)).tolist() == [value is None for value in expected]
+
+
+@pytest.mark.parametrize("values", [[1, None], ["a"], np.array([2, 3]), pa.array([4]), np.array([1, None], object)])
+def test_any_sequence_becomes_an_array(values: Any) -> None:
+    assert as_array(values).equals(pa.array(values))
 
 
 @pytest.mark.parametrize("value", [5, None])
