@@ -260,8 +260,7 @@ class _Builder:
     def _stream_edges(self) -> Edges:
         pairs = self.syncs.stream_edges() if self.syncs.is_recorded else inferred_stream_edges(self.columns, self.works)
         source, target = np.array(pairs, np.int64).reshape(-1, 2).T
-        row = self.works.row[target]
-        return Edges.of(self.layout.finish[source], self.layout.begin[target], row=row, kind="delay")
+        return Edges.of(self.layout.finish[source], self.layout.begin[target], kind="delay")
 
     def _sync_edges(self) -> Edges:
         """Connect work to the calls that wait for it, which go on when all of it has ended."""

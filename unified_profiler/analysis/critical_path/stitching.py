@@ -16,6 +16,9 @@ from unified_profiler.model.columns import Index, dictionary_array
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import TEXT
 
+_Trace = tuple[int, ...]
+_KEYS = ("trace", "rank", "cycle")
+"""The columns that identify a trace; -1 stands for null."""
 _TEXTS = ("lane", "device", "kind", "name", "op")
 PATH = pa.schema(
     {
@@ -34,7 +37,7 @@ PATH = pa.schema(
 class _Step:
     """A step whose path is wanted, on the rank that ends last in it."""
 
-    trace: int
+    trace: _Trace
     rank: int | None
     cycle: int | None
     step: int | None
@@ -66,14 +69,14 @@ class Stitcher:
         of_type = {fact: facts.filter(pc.equal(facts.column("fact"), int(fact))) for fact in Fact}
         self.segments = _with_texts(of_type[Fact.SEGMENT], of_type[Fact.TEXT])
         self.start, self.end = ints(self.segments, "start_ns"), ints(self.segments, "end_ns")
-        self.bounds = _bounds(self.segments, ("trace", "piece"))
+        self.bounds = _bounds(self.segments, (*_KEYS, "piece"))
         steps = of_type[Fact.STEP].to_pylist()
         self.steps = _last_ranks([row for row in steps if rank in {None, row["rank"]}])
         self.links = {
-            (row["trace"], row["piece"]): _Link(row["start_ns"], row["before"], row["number"])
+            (*_trace_of(row), row["piece"]): _Link(row["start_ns"], row["before"], row["number"])
             for row in of_type[Fact.PIECE].to_pylist()
         }
-        self.entries = {row["number"]: (row["trace"], row["piece"]) for row in of_type[Fact.ENTRY].to_pylist()}
+        self.entries = {row["number"]: (_trace_of(row), row["piece"]) for row in of_type[Fact.ENTRY].to_pylist()}
 
     def paths(self) -> pa.Table:
         """Return the segments of all paths, in the order of their steps and of time."""
@@ -94,7 +97,7 @@ class Stitcher:
         """Yield first and last row of the segments of each piece of a path, and when its part in the path ends."""
         trace, piece, end = step.trace, step.piece, step.end_ns
         while True:
-            key = (trace, piece)
+            key = (*trace, piece)
             first, last = self.bounds.get(key, (0, 0))
             yield first, last, end
             link = self.links[key]
@@ -126,7 +129,7 @@ class Stitcher:
 
 def _sorted(facts: pa.Table) -> pa.Table:
     """Sort rows by type, trace, piece and start, unless an engine returned them in this order."""
-    keys = [ints(facts, name) for name in ("start_ns", "piece", "trace", "fact")]
+    keys = [ints(facts, name) for name in ("start_ns", "piece", *_KEYS, "fact")]
     order = np.lexsort(keys)
     return facts if np.array_equal(order, np.arange(len(order))) else facts.take(pa.array(order))
 
@@ -134,8 +137,8 @@ def _sorted(facts: pa.Table) -> pa.Table:
 def _with_texts(segments: pa.Table, texts: pa.Table) -> pa.Table:
     """Replace the numbers of texts, which each trace has of its own, by the texts."""
     index = Index()
-    rows_of = _bounds(texts, ("trace",))
-    traces = _bounds(segments, ("trace",))
+    rows_of = _bounds(texts, _KEYS)
+    traces = _bounds(segments, _KEYS)
     codes = {name: np.full(len(segments), -1) for name in _TEXTS}
     for trace, (first, last) in traces.items():
         own = texts.slice(rows_of[trace][0], rows_of[trace][1] - rows_of[trace][0])
@@ -149,6 +152,10 @@ def _with_texts(segments: pa.Table, texts: pa.Table) -> pa.Table:
         position = segments.schema.get_field_index(name)
         segments = segments.set_column(position, name, dictionary_array(code, values))
     return segments
+
+
+def _trace_of(row: dict[str, Any]) -> _Trace:
+    return tuple(-1 if row[name] is None else row[name] for name in _KEYS)
 
 
 def _bounds(rows: pa.Table, keys: Sequence[str]) -> dict[tuple[int, ...], tuple[int, int]]:
@@ -172,7 +179,7 @@ def _last_ranks(rows: Sequence[dict[str, Any]]) -> list[_Step]:
         if key not in latest or row["end_ns"] > latest[key]["end_ns"]:
             latest[key] = row
     return [
-        _Step(**{name: row[name] for name in ("trace", "rank", "cycle", "step", "piece", "start_ns", "end_ns")})
+        _Step(_trace_of(row), **{name: row[name] for name in ("rank", "cycle", "step", "piece", "start_ns", "end_ns")})
         for _, row in sorted(latest.items())
     ]
 

@@ -103,3 +103,25 @@ def test_paths_of_real_jobs_cover_their_steps(name: str) -> None:
 def test_the_rank_that_is_slow_in_loading_data_has_the_path_and_data_is_its_largest_part() -> None:
     largest = up.critical_path(up.read(GOLDEN / "ranks" / "tensorflow" / "data")).contributions.rows[0]
     assert (largest.rank, largest.kind) == (1, "data")
+
+
+def test_a_trace_with_synchronization_of_neither_side_is_crossed_where_a_kernel_follows_a_collective() -> None:
+    """Without records of synchronization, a kernel that starts directly after a collective waited for it."""
+    traces = tuple(_without_records(number) for number in (0, 1))
+    path = up.critical_path(up.Run(traces=traces), rank=0)
+    assert next(row.rank for row in path) == 1
+    assert [row.name for row in path if row.rank == 0][:2] == ["ncclKernel_AllReduce", "delay"]
+
+
+def _without_records(number: int) -> up.Trace:
+    """The kernel after the collective, on another stream, begins 2 us after it and ends after the step."""
+    us, entered = 1000, 100 if number == 0 else 300
+    builder = TraceBuilder(rank=number, world_size=2).step(0, 0, 900 * us).op("compute", 0, (entered - 20) * us)
+    launch: dict[str, Any] = {"kind": "runtime", "layer": "runtime", "device": "cpu:0"}
+    builder.op("cudaLaunchKernel", (entered - 20) * us, 5 * us, **launch, correlation_id=1)
+    builder.op("cudaLaunchKernel", (entered - 10) * us, 5 * us, **launch, correlation_id=2)
+    device = {"device": "cuda:0", "layer": "runtime", "pid": 0, "step": 0}
+    columns = {**device, "kind": "collective", "op": "x:AllReduce", "stream": 8, "tid": 8, "correlation_id": 1}
+    builder.op("ncclKernel_AllReduce", entered * us, (700 - entered) * us, **columns)
+    columns = {**device, "kind": "kernel", "stream": 7, "tid": 7, "correlation_id": 2}
+    return builder.op("optimizer", 702 * us, 300 * us, **columns).build()
