@@ -17,12 +17,12 @@ def matches_convention(events: EventTable, conventions: Mapping[str, EventConven
 
     Args:
         events: Events with the columns `name` and `framework`.
-        conventions: The conventions of each framework.
+        conventions: The conventions of each framework; the default ones apply to others.
         field: The field of `EventConventions` with the pattern.
     """
     flags, framework, names = np.zeros(len(events), np.bool_), coded(events, "framework"), coded(events, "name")
-    for name, convention in conventions.items():
-        if (pattern := getattr(convention, field)) is not None and name in framework.values:
+    for name in framework.values:
+        if (pattern := getattr(conventions.get(name, EventConventions()), field)) is not None:
             matching = {text for text in names.values if re.search(pattern, text, re.IGNORECASE)}
             flags |= framework.where(name.__eq__) & names.where(matching.__contains__)
     return flags

@@ -94,10 +94,14 @@ class Stitcher:
         return parts[::-1]
 
     def _parts(self, step: _Step) -> Iterator[tuple[int, int, int]]:
-        """Yield first and last row of the segments of each piece of a path, and when its part in the path ends."""
+        """Yield first and last row of the segments of each piece of a path, and when its part in the path ends.
+
+        Where the times of ranks contradict each other, pieces may lead back to one another; the path then ends.
+        """
         trace, piece, end = step.trace, step.piece, step.end_ns
-        while True:
-            key = (*trace, piece)
+        visited: set[_Trace] = set()
+        while (key := (*trace, piece)) not in visited:
+            visited.add(key)
             first, last = self.bounds.get(key, (0, 0))
             yield first, last, end
             link = self.links[key]
