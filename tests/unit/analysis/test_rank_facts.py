@@ -79,7 +79,7 @@ def test_regions_that_load_data_are_recognized_by_their_names(name: str, loads: 
     [
         ("torch", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
         ("tensorflow", "IteratorGetNext"),
-        ("tensorflow", "Iterator::Root::Prefetch"),
+        ("tensorflow", "ReduceIterator::Root"),
         ("mindspore", "GetNext"),
     ],
 )
