@@ -96,7 +96,10 @@ class Stitcher:
     def _parts(self, step: _Step) -> Iterator[tuple[int, int, int]]:
         """Yield first and last row of the segments of each piece of a path, and when its part in the path ends."""
         trace, piece, end = step.trace, step.piece, step.end_ns
-        while True:
+        # Collectives of two ranks that are complete at the same instant could refer to each other forever.
+        visited: set[tuple[int, ...]] = set()
+        while (*trace, piece, end) not in visited:
+            visited.add((*trace, piece, end))
             key = (*trace, piece)
             first, last = self.bounds.get(key, (0, 0))
             yield first, last, end
