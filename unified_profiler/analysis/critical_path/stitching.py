@@ -99,9 +99,10 @@ class Stitcher:
         Where the times of ranks contradict each other, pieces may lead back to one another; the path then ends.
         """
         trace, piece, end = step.trace, step.piece, step.end_ns
-        visited: set[_Trace] = set()
-        while (key := (*trace, piece)) not in visited:
-            visited.add(key)
+        visited: set[tuple[int, ...]] = set()
+        while (*trace, piece, end) not in visited:
+            visited.add((*trace, piece, end))
+            key = (*trace, piece)
             first, last = self.bounds.get(key, (0, 0))
             yield first, last, end
             link = self.links[key]

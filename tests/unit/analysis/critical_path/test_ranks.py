@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +126,13 @@ def _without_records(number: int) -> up.Trace:
     builder.op("ncclKernel_AllReduce", entered * us, (700 - entered) * us, **columns)
     columns = {**device, "kind": "kernel", "stream": 7, "tid": 7, "correlation_id": 2}
     return builder.op("optimizer", 702 * us, 300 * us, **columns).build()
+
+
+def test_the_path_of_a_real_rank_crosses_to_the_one_that_entered_the_all_gather_last() -> None:
+    traces = tuple(up.read(GOLDEN / "kineto" / f"filter_rank{number}.json.gz").traces[0] for number in (0, 1))
+    sql = "select start_ns from events where kind = 'collective' and stream = 203 and step = 551"
+    entered = [up.query(trace, sql).rows[0].start_ns for trace in traces]
+    rows = up.critical_path(up.Run(traces=traces), step=551, rank=0).rows
+    crossings = [(a.rank, b.rank, b.start_ns, b.kind) for a, b in pairwise(rows) if a.rank != b.rank]
+    assert entered[1] > entered[0]
+    assert crossings[-1] == (1, 0, entered[1], "collective")
