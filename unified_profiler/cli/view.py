@@ -5,14 +5,19 @@ from __future__ import annotations
 import signal
 import threading
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unified_profiler.cli.overlays import CriticalPathOption, overlays_of
 from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
+
+if TYPE_CHECKING:
+    from unified_profiler.export.overlays import Overlay
+    from unified_profiler.model.run import Run
 
 _END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -24,6 +29,7 @@ def view(
     cycle: CycleOption = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 for any free port.")] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Print the address without opening a browser.")] = False,
+    critical_path: CriticalPathOption = False,
 ) -> None:
     r"""Show the timeline of a run in the Perfetto UI, in a browser on this machine, until Ctrl-C.
 
@@ -37,22 +43,26 @@ def view(
 
       unified-profiler view profile --rank 3 --cycle 0
 
+      unified-profiler view profile --critical-path
+
       unified-profiler view kineto.pt.trace.json --no-open --port 8123
     """
+    from unified_profiler.viewer import find_ui
+
     with _end_on_signal():
-        _show(run, rank=rank, cycle=cycle, port=port, no_open=no_open)
+        find_ui()  # raises if it is missing, before the run is read
+        with working("Reading"):
+            selected = read_selected(run, rank=rank, cycle=cycle)
+        overlays = overlays_of(selected, critical_path=critical_path)
+        _show(selected, title=(selected.path or Path(run)).name, overlays=overlays, port=port, no_open=no_open)
 
 
-def _show(run: RunPath, *, rank: int | None, cycle: int | None, port: int, no_open: bool) -> None:
-    from unified_profiler.viewer import find_ui, showing
+def _show(run: Run, *, title: str, overlays: Sequence[Overlay], port: int, no_open: bool) -> None:
+    from unified_profiler.viewer import showing
 
-    find_ui()  # raises if it is missing, before the run is read
-    with working("Reading"):
-        selected = read_selected(run, rank=rank, cycle=cycle)
-    title = (selected.path or Path(run)).name
     with ExitStack() as shown:
         with working("Writing the timeline"):
-            timeline = shown.enter_context(showing(selected, title=title, port=port))
+            timeline = shown.enter_context(showing(run, title=title, port=port, overlays=overlays))
         typer.echo(f"{timeline.event_count} events are shown at\n{timeline.address}")
         if not no_open and not webbrowser.open(timeline.address):
             typer.echo("No browser could be opened. Open the address in a browser on this machine.")

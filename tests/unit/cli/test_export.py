@@ -37,3 +37,21 @@ def test_an_unknown_suffix_is_refused_with_the_known_ones(invoke: Invoke, run_di
     result = invoke("export", run_dir, tmp_path / "trace.xyz")
     assert result.exit_code == 2
     assert ".json.gz" in result.stderr
+
+
+def test_the_critical_path_is_a_process_of_its_own_in_the_timeline(
+    invoke: Invoke, run_dir: Path, tmp_path: Path
+) -> None:
+    result = invoke("export", run_dir, tmp_path / "trace.json", "--critical-path")
+    assert result.exit_code == 0, result.stderr
+    events = json.loads((tmp_path / "trace.json").read_bytes())["traceEvents"]
+    (process,) = [event["pid"] for event in events if event.get("args") == {"name": "critical path"}]
+    assert {event["name"] for event in events if event["ph"] == "B"} >= {"aten::relu"}
+    assert {event["pid"] for event in events if event["ph"] in "BE"} == {process}
+
+
+def test_a_table_has_no_critical_path(invoke: Invoke, run_dir: Path, tmp_path: Path) -> None:
+    result = invoke("export", run_dir, tmp_path / "trace.csv", "--critical-path")
+    assert result.exit_code == 2
+    assert "needs a timeline" in result.stderr
+    assert not (tmp_path / "trace.csv").exists()
