@@ -105,6 +105,14 @@ LAYOUTS = {
                 "wait_on_cuda_event_id",
             ),
         ),
+        ArgsLayout.build(
+            "mtia_ccp_events",
+            {**_WORK, "bytes": "size"},
+            (
+                *("column", "row", "packet_ptr", "direction", "k_work_ptr", "sqid", "seq_num", "host_ctx"),
+                "wait_on_stream",
+            ),
+        ),
         ArgsLayout.build("cuda_runtime", _CALL, ("cbid", "cid")),
         ArgsLayout.build("cuda_driver", _CALL, ("cbid", "cid")),
         ArgsLayout.build("cpu_instant_event", _MEMORY, ("Addr", "Total Reserved")),

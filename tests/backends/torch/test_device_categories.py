@@ -15,7 +15,7 @@ def read(path: Path, *events: dict[str, Any]) -> list[dict[str, Any]]:
     complete = [{"ph": "X", "pid": 0, "tid": 7, "ts": 10.0, "dur": 2.0, "args": {}, **event} for event in events]
     document = {"schemaVersion": 1, "traceEvents": complete}
     path.write_text(json.dumps(document), encoding="utf-8")
-    rows: list[dict[str, Any]] = up.read(path).traces[0].events.select(["name", "kind", "layer", "device"]).to_pylist()
+    rows: list[dict[str, Any]] = up.read(path).traces[0].events.to_pylist()
     return rows
 
 
@@ -36,6 +36,13 @@ def test_events_of_mtia_are_classified_by_name(tmp_path: Path, name: str, kind: 
         if row["name"] == name
     )
     assert (row["kind"], row["layer"], row["device"]) == (kind, "runtime", "mtia:0")
+
+
+def test_copies_of_mtia_have_their_size_and_direction(tmp_path: Path) -> None:
+    args = {"direction": "DEVICE_TO_HOST", "size": 1024, "stream": 105, "sqid": 8}
+    (row,) = read(tmp_path / "trace.json", {"cat": "mtia_ccp_events", "name": "dma_request", "args": args})
+    assert (row["bytes"], row["stream"]) == (1024, 105)
+    assert json.loads(row["attributes"]) == {"direction": "DEVICE_TO_HOST", "sqid": 8}
 
 
 @pytest.mark.parametrize(("category", "kind"), [("Kernel", "kernel"), ("Memcpy", "copy"), ("Memset", "copy")])
