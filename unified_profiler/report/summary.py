@@ -84,9 +84,12 @@ def summary_of(analyses: Analyses) -> Summary:
 
 
 def name_of(run: Run) -> str:
-    """Return the name of a run; empty if it has none."""
+    """Return the name of a run, or of the file or directory that it was read from; empty if it has none."""
     if run.path is not None:
         return run.path.name
+    folders = {(trace.info.source or "").rpartition("/")[0] for trace in run.traces}
+    if len(run.traces) > 1 and len(folders) == 1 and (folder := folders.pop().rpartition("/")[2]):
+        return folder
     named = (trace.info.run or (trace.info.source or "").rpartition("/")[2] for trace in run.traces)
     return next(filter(None, named), "")
 

@@ -106,6 +106,14 @@ def test_regions_add_up_over_steps(trace: up.Trace) -> None:
     assert (region.name, region.total_ns, region.wall_share, region.step_count) == ("forward", 160_000, 0.8, 2)
 
 
+def test_a_run_of_several_files_is_named_after_their_directory(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    for rank in (0, 1):
+        (folder / f"rank{rank}.json.gz").write_bytes((GOLDEN / "kineto" / f"filter_rank{rank}.json.gz").read_bytes())
+    assert up.summarize(up.read(folder)).run == "job"
+
+
 def test_a_run_of_a_file_is_named_after_the_file() -> None:
     assert up.summarize(up.read(GOLDEN / NATIVE[0])).run == "nccl_rank.json.gz"
 
