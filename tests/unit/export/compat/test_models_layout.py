@@ -198,9 +198,11 @@ def test_nodes_without_a_path_have_the_module_in_their_names(tmp_path: Path) -> 
 
 def test_streams_are_places_of_their_own_and_what_is_not_known_is_said(tmp_path: Path) -> None:
     builder = one_step().op("MatMul", BASE, 10, device="cuda:0").op("lost", BASE + 20, 10)
-    for kind, stream in (("kernel", 7), ("copy", 7), ("collective", 9)):
-        builder.op(kind, BASE + 100, 10, kind=kind, layer="runtime", device="cuda:0", stream=stream, tid=stream)
-    builder.op("cudaLaunchKernel", BASE + 40, 5, kind="runtime", layer="runtime", device="cpu:0")
+    for number, (kind, stream) in enumerate((("kernel", 7), ("copy", 7), ("collective", 9))):
+        work: dict[str, Any] = {"kind": kind, "layer": "runtime", "device": "cuda:0", "stream": stream, "tid": stream}
+        builder.op(kind, BASE + 100, 10, correlation_id=number, **work)
+        launch: dict[str, Any] = {"kind": "runtime", "layer": "runtime", "device": "cpu:0"}
+        builder.op("cudaLaunchKernel", BASE + 40 + 10 * number, 5, correlation_id=number, **launch)
     found = summary(write_models_layout(run_of(builder), tmp_path))["op_stats"]["fake"]["0"]["host"]
     assert {device: list(nodes) for device, nodes in found.items()} == {
         "cuda:0": ["MatMul"],
