@@ -12,6 +12,7 @@ import numpy as np
 
 from unified_profiler.analysis.ancestry import nearest, parent_rows, self_time, within
 from unified_profiler.analysis.columns import Codes, Flags, coded, ints
+from unified_profiler.analysis.devices.work import launches_of
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind, Layer
 
@@ -104,15 +105,8 @@ def _duplicates(name: Codes, parent: Ints, node: Flags) -> Flags:
 def _launchers(events: EventTable, kinds: _Kinds, *, parent: Ints, wanted: Flags) -> Ints:
     """Find the operator that launched each piece of device work: it encloses the call of the same correlation id."""
     launcher = np.full(len(parent), -1, np.int64)
-    correlation = ints(events, "correlation_id")
-    work = np.flatnonzero(kinds.on_device & (correlation >= 0))
-    calls = np.flatnonzero(kinds.node & (correlation >= 0))
-    if not len(work) or not len(calls):
-        return launcher
-    calls = calls[np.lexsort((~kinds.runtime[calls], correlation[calls]))]
-    candidate = calls[np.minimum(np.searchsorted(correlation[calls], correlation[work]), len(calls) - 1)]
-    known = correlation[candidate] == correlation[work]
-    launcher[work[known]] = candidate[known]
+    work = np.flatnonzero(kinds.on_device)
+    launcher[work] = launches_of(events, work, calls=kinds.node, is_runtime=kinds.runtime)
     return nearest(launcher, parent=parent, wanted=wanted)
 
 

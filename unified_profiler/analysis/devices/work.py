@@ -93,7 +93,7 @@ def device_work(events: EventTable) -> DeviceWork:
         stream=ints(events, "stream")[rows],
         step=ints(events, "step")[rows],
         work_class=class_of_code[kind.codes[rows]],
-        launch=launches_of(events, rows, on_host=on_host, is_runtime=kind.where(Kind.RUNTIME.value.__eq__)),
+        launch=launches_of(events, rows, calls=on_host, is_runtime=kind.where(Kind.RUNTIME.value.__eq__)),
     )
 
 
@@ -102,17 +102,18 @@ def is_accelerator(device: str) -> bool:
     return not device.startswith("cpu")
 
 
-def launches_of(events: EventTable, rows: Ints, *, on_host: Flags, is_runtime: Flags) -> Ints:
-    """Return the row of the host's call with the correlation id of each given row, -1 for none.
+def launches_of(events: EventTable, rows: Ints, *, calls: Flags, is_runtime: Flags) -> Ints:
+    """Return the row of the call with the correlation id of each given row, -1 for none.
 
     Calls of the device's runtime take precedence over other events with the same id.
     """
     correlation = ints(events, "correlation_id")
-    calls = np.flatnonzero(on_host & (correlation >= 0))
-    if not len(calls) or not len(rows):
+    candidates = np.flatnonzero(calls & (correlation >= 0))
+    if not len(candidates) or not len(rows):
         return np.full(len(rows), -1, np.int64)
-    calls = calls[np.lexsort((~is_runtime[calls], correlation[calls]))]
-    candidate = calls[np.minimum(np.searchsorted(correlation[calls], correlation[rows]), len(calls) - 1)]
+    candidates = candidates[np.lexsort((~is_runtime[candidates], correlation[candidates]))]
+    position = np.searchsorted(correlation[candidates], correlation[rows])
+    candidate = candidates[np.minimum(position, len(candidates) - 1)]
     return np.where((correlation[candidate] == correlation[rows]) & (correlation[rows] >= 0), candidate, -1)
 
 
