@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -34,6 +35,13 @@ def _temporary_files_of_this_run_only(tmp_path_factory: pytest.TempPathFactory) 
         patch.setenv("TMPDIR", os.fspath(folder))
         patch.setattr(tempfile, "tempdir", None)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _garbage_of_this_file_only() -> Iterator[None]:
+    """Finalizers may call an API (a TensorFlow session closes itself), which tests in another file would record."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")
