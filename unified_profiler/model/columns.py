@@ -12,6 +12,9 @@ import pyarrow as pa
 from unified_profiler.model.arrow_arrays import number_array, text_array, to_numpy
 from unified_profiler.model.nesting import Ints
 
+_DENSE = 8
+"""Keys are looked up in a table if their range is less than this multiple of their number."""
+
 
 class Index(dict[Any, int]):
     """Numbers the distinct values in order of first appearance."""
@@ -44,21 +47,35 @@ def look_up(values: Ints, keys: Ints) -> Ints:
     """Return for each value the index of its first occurrence among the keys, -1 if it is absent."""
     if not len(keys):
         return np.full(len(values), -1, np.int64)
+    smallest, largest = int(keys.min()), int(keys.max())
+    if largest - smallest < _DENSE * len(keys):
+        return _look_up_dense(values, keys, smallest, largest)
     order = np.argsort(keys, kind="stable")
     index = order[np.minimum(np.searchsorted(keys[order], values), len(keys) - 1)]
     return np.where(keys[index] == values, index, -1)
 
 
+def _look_up_dense(values: Ints, keys: Ints, smallest: int, largest: int) -> Ints:
+    """Look values up in a table of all numbers from the smallest to the largest key, without sorting."""
+    index = np.full(largest - smallest + 2, -1, np.int64)  # the last is for values that cannot be keys
+    index[keys[::-1] - smallest] = np.arange(len(keys))[::-1]  # of equal keys, the first is written last
+    is_inside = (values >= smallest) & (values <= largest)
+    matches: Ints = index[np.where(is_inside, values - smallest, -1)]
+    return matches
+
+
 def text_column(codes: npt.NDArray[Any], texts: Iterable[str | None]) -> pa.DictionaryArray | None:
     """Build a text column; negative codes and texts that are None become null. Return None if all values are null."""
-    distinct = Index()
-    lookup = np.array([-1 if value is None else distinct[value] for value in texts] + [-1], np.int32)
+    texts = list(texts)
+    distinct = [text for text in dict.fromkeys(texts) if text is not None]
     if not distinct:
         return None
+    numbers: dict[str | None, int] = {None: -1, **{text: number for number, text in enumerate(distinct)}}
+    lookup = np.array([*map(numbers.__getitem__, texts), -1], np.int32)
     indices = lookup[codes]
     if len(indices) and (indices < 0).all():
         return None
-    return dictionary_array(indices, text_array(list(distinct)))
+    return dictionary_array(indices, text_array(distinct))
 
 
 def dictionary_array(codes: npt.NDArray[Any], values: pa.Array) -> pa.DictionaryArray:

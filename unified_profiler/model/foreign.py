@@ -1,7 +1,7 @@
 """Reads untrusted files safely: size limits, regular files only, and `TraceFormatError` for anything wrong with them.
 
-Every reader opens files through `read_bytes` or `first_bytes`, which limit how much is read, and interprets their
-content within `reading`, which names the file in every error.
+Every reader opens files through `read_bytes`, `read_chunks` or `first_bytes`, which limit how much is read, and
+interprets their content within `reading`, which names the file in every error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from unified_profiler.errors import TraceFormatError, UnifiedProfilerError
 from unified_profiler.presentation.units import format_bytes, parse_bytes
@@ -64,11 +63,26 @@ def read_bytes(path: Path) -> bytes:
         TraceFormatError: It is not a regular file, cannot be read, is damaged gzip, or is larger than allowed.
     """
     with _opened(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        check_size(path, size)
+        check_size(path, os.fstat(file.fileno()).st_size)
         if not _is_packed(file):
             return file.read()
-        return _decompressed(path, file, min(size_limit(), max(_PACKED_ALLOWANCE, _PACKED_RATIO * size)))
+        content = io.BytesIO()
+        content.writelines(_decompressed(path, file, _CHUNK))
+        return content.getvalue()
+
+
+def read_chunks(path: Path, size: int) -> Iterator[bytes]:
+    """Yield the content of a file in pieces of at most `size` bytes, decompressed if it is gzip.
+
+    Raises:
+        TraceFormatError: It is not a regular file, cannot be read, is damaged gzip, or is larger than allowed.
+    """
+    with _opened(path) as file:
+        check_size(path, os.fstat(file.fileno()).st_size)
+        if _is_packed(file):
+            yield from _decompressed(path, file, size)
+        else:
+            yield from iter(lambda: file.read(size), b"")
 
 
 def first_bytes(path: Path, count: int) -> bytes:
@@ -138,10 +152,10 @@ def inside(root: Path, path: Path) -> Path:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: Path) -> Iterator[io.FileIO]:
     check_regular(path)
     try:
-        with path.open("rb") as file:
+        with path.open("rb", buffering=0) as file:  # a buffer would copy the content once more
             yield file
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         msg = f"{path} is a damaged gzip file, perhaps cut off while it was written or copied: {error}"
@@ -151,21 +165,22 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         raise TraceFormatError(msg) from error
 
 
-def _is_packed(file: BinaryIO) -> bool:
+def _is_packed(file: io.FileIO) -> bool:
     start = file.read(len(_GZIP))
     file.seek(0)
     return start == _GZIP
 
 
-def _decompressed(path: Path, file: BinaryIO, limit: int) -> bytes:
-    content = io.BytesIO()
-    packed = gzip.GzipFile(fileobj=file)
-    while chunk := packed.read(_CHUNK):
-        if content.tell() + len(chunk) > limit:
-            advice = "unpack it and read that" if limit < size_limit() else _RAISE_LIMIT
-            raise _too_large(path, f"unpacks to more than {format_bytes(limit)}", limit, advice)
-        content.write(chunk)
-    return content.getvalue()
+def _decompressed(path: Path, file: io.FileIO, size: int) -> Iterator[bytes]:
+    limit = min(size_limit(), max(_PACKED_ALLOWANCE, _PACKED_RATIO * os.fstat(file.fileno()).st_size))
+    total = 0
+    with io.BufferedReader(file, _PEEK) as buffered, gzip.GzipFile(fileobj=buffered) as packed:
+        while chunk := packed.read(size):
+            total += len(chunk)
+            if total > limit:
+                advice = "unpack it and read that" if limit < size_limit() else _RAISE_LIMIT
+                raise _too_large(path, f"unpacks to more than {format_bytes(limit)}", limit, advice)
+            yield chunk
 
 
 def _too_large(path: Path | str, size: str, limit: int, advice: str = _RAISE_LIMIT) -> TraceFormatError:

@@ -48,6 +48,8 @@ class Tree:
             outermost: Whether an ancestor's value overrides the event's own.
         """
         values = own.copy()
+        if not (own >= 0).any():
+            return values
         for rows, parents in self.below_roots():
             first, second = (values[parents], values[rows]) if outermost else (values[rows], values[parents])
             values[rows] = np.where(first >= 0, first, second)

@@ -115,7 +115,7 @@ LAYOUTS = {
         ),
         ArgsLayout.build("cuda_runtime", _CALL, ("cbid", "cid")),
         ArgsLayout.build("cuda_driver", _CALL, ("cbid", "cid")),
-        ArgsLayout.build("cpu_instant_event", _MEMORY, ("Addr", "Total Reserved")),
+        ArgsLayout.build("cpu_instant_event", _MEMORY, ("Addr", "Total Reserved", "finished")),
     )
 }
 """The layouts by category."""

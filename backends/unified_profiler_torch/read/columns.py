@@ -32,9 +32,10 @@ from unified_profiler_torch.read.categories import (
     step_number,
 )
 from unified_profiler_torch.read.devices import EventDevices
-from unified_profiler_torch.read.events import EventGroup, KinetoEvents
+from unified_profiler_torch.read.events import KinetoEvents
 from unified_profiler_torch.read.frames import overlapping_frames
 from unified_profiler_torch.read.kineto import Header
+from unified_profiler_torch.read.labels import EventGroup
 from unified_profiler_torch.read.lanes import begun_within, lane_numbers, thread_names
 
 FRAME_LANE = FIRST_LANE >> 1

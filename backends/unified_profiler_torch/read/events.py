@@ -5,35 +5,35 @@ Every distinct name, event group and JSON value is replaced by an integer code, 
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 import numpy as np
 
 from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.columns import Index
 from unified_profiler.model.foreign_values import nanoseconds
 from unified_profiler.model.tree import Flags
 from unified_profiler_torch.read.args import NUMBERS, ArgsReader, Codes, Columns, Ints
 from unified_profiler_torch.read.args_layouts import LAYOUTS, MISSING, ArgsDecoder, CpuArgs
 from unified_profiler_torch.read.categories import is_known
 from unified_profiler_torch.read.kineto import Event, decode_block
+from unified_profiler_torch.read.labels import (
+    COMMON_PHASES,
+    CPU_LAYOUT,
+    KEEP,
+    KEEP_UNKNOWN,
+    METADATA,
+    OTHER_LAYOUT,
+    EventGroup,
+    LabelIndex,
+    MetadataEvent,
+)
 from unified_profiler_torch.read.times import EventTimes, exact_nanoseconds, need_digits
-
-REDUNDANT_FLOWS = frozenset({"ac2g", "fwdbwd", "async_cpu_to_gpu", "async_gpu", "forward_backward"})
-"""Categories of arrows for viewers; correlation_id and sequence_id contain the same links."""
-
-WINDOW = "Trace"
-"""Category of the span that covers the whole recording."""
-
-WINDOW_PROCESSES = frozenset({"Traces", ""})
-"""Processes of the two instants, without a category, that mark where the recording begins and ends."""
 
 
 class CpuEvent(msgspec.Struct, gc=False):
@@ -55,35 +55,13 @@ class CpuEvent(msgspec.Struct, gc=False):
 _CPU_EVENTS = msgspec.json.Decoder(list[CpuEvent])
 _EVENTS = msgspec.json.Decoder(list[Event])
 _TIMES = msgspec.json.Decoder(list[EventTimes])
-_COMMON_PHASES = frozenset({"X", "i"})
-_FLOW_PHASES = frozenset({"s", "f", "t"})
-_LABEL = attrgetter("ph", "cat", "pid", "tid", "name")
-_DROP, _KEEP, _KEEP_UNKNOWN, _METADATA = range(4)
-
-
-class EventGroup(NamedTuple):
-    """Phase, category, process and thread, which many events share."""
-
-    phase: str
-    category: str
-    pid: int | str
-    tid: int | str
-
-
-class MetadataEvent(NamedTuple):
-    """An event that names or labels a process or thread."""
-
-    name: str
-    pid: int | str
-    tid: int | str
-    args: dict[str, Any]
 
 
 @dataclass
 class KinetoEvents:
     """The events of a document as columns that grow block by block."""
 
-    labels: _LabelIndex = field(default_factory=lambda: _LabelIndex())  # noqa: PLW0108  defined below
+    labels: LabelIndex = field(default_factory=LabelIndex)
     args: ArgsReader = field(default_factory=ArgsReader)
     metadata: list[MetadataEvent] = field(default_factory=list)
     blocks: list[Columns] = field(default_factory=list)
@@ -92,9 +70,8 @@ class KinetoEvents:
     _is_mixed: bool = False
     """Whether the last block had events of other forms than `CpuEvent`; the next one then probably has, too."""
 
-    def add(self, text: bytes | memoryview, path: Path) -> None:
-        """Decode one block and append its columns."""
-        block = b"".join((b"[", text, b"]"))
+    def add(self, block: bytes, path: Path) -> None:
+        """Decode one block, a JSON list of events, and append its columns."""
         if not self._is_mixed:
             try:
                 return self._add_cpu(_Block(decode_block(block, _CPU_EVENTS, path), block, path))
@@ -105,11 +82,11 @@ class KinetoEvents:
     def _add_cpu(self, block: _Block[CpuEvent]) -> None:
         """Append a block of events of the common form."""
         label, action, _ = self.labels.look_up(block.events)
-        if action.max(initial=0) > _KEEP:
+        if action.max(initial=0) > KEEP:
             return self._add_mixed(_Block(self._decode(block.text, block.path), block.text, block.path))
         self.count += len(label)
-        if action.min(initial=_KEEP) < _KEEP:
-            block, label = block.select(action == _KEEP), label[action == _KEEP]
+        if action.min(initial=KEEP) < KEEP:
+            block, label = block.select(action == KEEP), label[action == KEEP]
         self._append(block, label, self.args.read_cpu([event.args for event in block.events]))
         return None
 
@@ -117,11 +94,11 @@ class KinetoEvents:
         """Append a block in which some events are not of the common form."""
         label, action, layout = self.labels.look_up(block.events)
         self.count += len(label)
-        self.metadata += [_metadata_event(block.events[row]) for row in np.flatnonzero(action == _METADATA).tolist()]
-        keep = (action == _KEEP) | (action == _KEEP_UNKNOWN)
+        self.metadata += [_metadata_event(block.events[row]) for row in np.flatnonzero(action == METADATA).tolist()]
+        keep = (action == KEEP) | (action == KEEP_UNKNOWN)
         if not keep.all():
             block, label, layout = block.select(keep), label[keep], layout[keep]
-        self._is_mixed = bool((layout != _CPU).any())
+        self._is_mixed = bool((layout != CPU_LAYOUT).any())
         self._append(block, label, self._mixed_args(block.events, layout))
 
     def _append(self, block: _Block[Any], label: Codes, args: Columns) -> None:
@@ -163,49 +140,32 @@ class KinetoEvents:
     def column(self, name: str) -> Ints:
         """Return an integer column of all blocks, with `MISSING` or -1 for blocks that lack it."""
         default = MISSING if name in NUMBERS.values() else -1
-        parts = [block.get(name, np.full(len(block["ts"]), default, np.int64)) for block in self.blocks]
-        return np.concatenate(parts, dtype=np.int64) if parts else np.empty(0, np.int64)
+        column, end = np.full(sum(len(block["ts"]) for block in self.blocks), default, np.int64), 0
+        for block in self.blocks:
+            start, end = end, end + len(block["ts"])
+            if name in block:
+                column[start:end] = block[name]
+        return column
 
     def _mixed_args(self, events: Sequence[Event], layout: Codes) -> Columns:
         """Read args of several layouts."""
-        has_id = np.fromiter([event.id is not None for event in events], np.bool_, len(events))
-        layout = np.where(has_id, _OTHER, layout)
-        merged: Columns = {}
-        others = [np.flatnonzero(layout == _OTHER)]
-        for number in np.unique(layout[layout != _OTHER]).tolist():
+        ids, merged = [event.id for event in events], Columns()
+        if ids.count(None) < len(ids):
+            layout = np.where([number is not None for number in ids], OTHER_LAYOUT, layout)
+        others = [np.flatnonzero(layout == OTHER_LAYOUT)]
+        for number in np.unique(layout[layout != OTHER_LAYOUT]).tolist():
             rows = np.flatnonzero(layout == number)
             args, unfit = _DECODERS[number].decode([events[row].args for row in rows.tolist()])
-            others.append(rows[unfit])
-            columns = self.args.read_cpu(args) if number == _CPU else self.args.read_device(args, _LAYOUTS[number - 1])
-            _scatter(merged, columns, np.delete(rows, unfit), len(events))
+            if unfit:
+                others.append(rows[unfit])
+                rows = np.delete(rows, unfit)
+            columns = (
+                self.args.read_cpu(args) if number == CPU_LAYOUT else self.args.read_device(args, _LAYOUTS[number - 1])
+            )
+            _scatter(merged, columns, rows, len(events))
         rows = np.sort(np.concatenate(others))
         _scatter(merged, self.args.read_any(_any_args([events[row] for row in rows.tolist()])), rows, len(events))
         return merged
-
-
-class _LabelIndex(dict[tuple[str, str, int | str, int | str, str], int]):
-    """Numbers the distinct combinations of group and name, and describes each."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names, self.groups = Index(), Index()
-        self.name, self.group = array("i"), array("i")
-        self.action, self.layout = array("b"), array("b")
-
-    def __missing__(self, label: tuple[str, str, int | str, int | str, str]) -> int:
-        """Assign the next number to a new label."""
-        self[label] = number = len(self)
-        phase, category, pid, _, name = label
-        self.name.append(self.names[name])
-        self.group.append(self.groups[label[:4]])
-        self.action.append(_action(phase, category, pid))
-        self.layout.append(_layout_number(phase, category))
-        return number
-
-    def look_up(self, events: Sequence[Event | CpuEvent]) -> tuple[Codes, Codes, Codes]:
-        """Return for each event its label, whether to keep it, drop it or read it as metadata, and its layout."""
-        label = np.fromiter(map(self.__getitem__, map(_LABEL, events)), np.int32, len(events))
-        return label, np.frombuffer(self.action, np.int8)[label], np.frombuffer(self.layout, np.int8)[label]
 
 
 _Kind = TypeVar("_Kind", Event, CpuEvent)
@@ -240,32 +200,13 @@ class _Block(Generic[_Kind]):
 
 
 _LAYOUTS = tuple(LAYOUTS.values())
-_OTHER, _CPU = -1, 0
-"""Numbers of the events that are read as dictionaries and as `CpuArgs`; those of the layouts follow."""
 _DECODERS = (ArgsDecoder(CpuArgs), *(ArgsDecoder(layout.struct) for layout in _LAYOUTS))
-_LAYOUT_NUMBERS = dict.fromkeys(("cpu_op", "user_annotation", "python_function"), _CPU) | {
-    layout.category: number for number, layout in enumerate(_LAYOUTS, _CPU + 1)
-}
 _ARGS_LIST = msgspec.json.Decoder(list[dict[str, msgspec.Raw] | None])
-
-
-def _layout_number(phase: str, category: str) -> int:
-    return _LAYOUT_NUMBERS.get(category, _OTHER) if phase in _COMMON_PHASES else _OTHER
 
 
 def _any_args(events: Sequence[Event]) -> list[dict[str, msgspec.Raw]]:
     decoded = _ARGS_LIST.decode(b"[%b]" % b",".join([event.args for event in events]))
     return [(args or {}) | _unknown_fields(event) for args, event in zip(decoded, events, strict=True)]
-
-
-def _action(phase: str, category: str, pid: int | str) -> int:
-    if phase == "M":
-        return _METADATA
-    if category == WINDOW or (phase == "i" and not category and pid in WINDOW_PROCESSES):
-        return _DROP
-    if phase in _FLOW_PHASES and category in REDUNDANT_FLOWS:
-        return _DROP
-    return _KEEP if phase in _COMMON_PHASES and is_known(category) else _KEEP_UNKNOWN
 
 
 def _metadata_event(event: Event) -> MetadataEvent:
@@ -275,7 +216,7 @@ def _metadata_event(event: Event) -> MetadataEvent:
 def _unknown_fields(event: Event) -> dict[str, msgspec.Raw]:
     """Return the phase and category that no column can express, and the id, as attributes."""
     fields: dict[str, int | str] = {}
-    if event.ph not in _COMMON_PHASES:
+    if event.ph not in COMMON_PHASES:
         fields["ph"] = event.ph
     if event.cat and not is_known(event.cat):
         fields["cat"] = event.cat

@@ -1,4 +1,6 @@
-"""Reads Kineto's JSON files: splits the header from blocks of events and repairs invalid JSON that Kineto writes.
+"""Reads Kineto's JSON files: separates the header from the events and repairs invalid JSON that Kineto writes.
+
+A file in Kineto's own layout is read in blocks and never held whole: the memory for it costs more than decoding it.
 
 The event schema is not used here.
 """
@@ -7,22 +9,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.foreign import peek_bytes, read_bytes
+from unified_profiler.model.foreign import peek_bytes, read_bytes, read_chunks
 
 Header = dict[str, Any]
 
-_BLOCK = 1 << 20
-"""Bytes decoded at once; the result still fits into a processor's cache."""
+_BLOCK = 1 << 19
+"""Bytes decoded at once, so few that the result still fits into a processor's cache."""
+_LONGEST_EVENT = 1 << 24
+"""Bytes without a border between two events, or before the first one, that Kineto's own layout may have."""
 _OPENING = re.compile(rb'"traceEvents"\s*:\s*\[')
-_SEPARATOR = b"\n  },\n  {"
-_CLOSING = b"\n  }\n  ]"
+_EVENT_END = b"\n  }"
+_SEPARATOR = _EVENT_END + b",\n  {"
+_CLOSING = _EVENT_END + b"\n  ]"
 _SNIFF_BYTES = 1 << 16
 _KEYS = (b'"schemaVersion"', b'"deviceProperties"', b'"baseTimeNanoseconds"', b'"External id"', b'"PyTorch Profiler')
 _NAME_LINE = re.compile(
@@ -48,14 +53,69 @@ class Event(msgspec.Struct, gc=False):
     id: int | str | None = None
 
 
-@dataclass(frozen=True)
-class Document:
-    """A Kineto file: the decoded header and the undecoded events."""
+class OtherLayoutError(Exception):
+    """A file is not in Kineto's own layout; it may still be a trace, or damaged."""
+
+
+class InvalidJsonError(TraceFormatError):
+    """A file, or a block of its events, is not JSON even after repair."""
+
+
+@dataclass
+class EventStream:
+    """A file in Kineto's own layout, which indents every event by two spaces; it is read while iterating."""
 
     path: Path
-    header: Header
-    blocks: tuple[bytes | memoryview, ...]
-    """Parts of the event array, without brackets and without the commas between the parts."""
+    header: Header = field(default_factory=dict)
+    """Everything but the events, part of which stands behind them: complete at the end of the iteration."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield JSON lists of events.
+
+        Raises:
+            OtherLayoutError: The file has another layout.
+            TraceFormatError: It cannot be read.
+        """
+        chunks = read_chunks(self.path, _BLOCK)
+        before, rest = _opening(chunks)
+        for chunk in chunks:
+            border = chunk.rfind(_SEPARATOR)
+            if border < 0:
+                rest = _joined(rest, chunk)
+                continue
+            end = border + len(_EVENT_END)
+            yield b"".join((b"[", rest, memoryview(chunk)[:end], b"]"))
+            rest = chunk[end + len(b",") :]
+        end = rest.rfind(_CLOSING) + len(_EVENT_END)
+        if end < len(_EVENT_END):
+            raise OtherLayoutError
+        yield b"[%b]" % rest[:end]
+        self.header = _header(before + rest[end:])
+
+
+def _opening(chunks: Iterator[bytes]) -> tuple[bytes, bytes]:
+    """Return the bytes up to the bracket before the first event, and those behind it as far as they have been read."""
+    data = b""
+    for chunk in chunks:
+        data = _joined(data, chunk)
+        if opening := _OPENING.search(data):
+            return data[: opening.end()], data[opening.end() :]
+    raise OtherLayoutError
+
+
+def _joined(rest: bytes, chunk: bytes) -> bytes:
+    if len(rest) > _LONGEST_EVENT:
+        raise OtherLayoutError
+    return rest + chunk
+
+
+def _header(text: bytes) -> Header:
+    try:
+        header: Header = msgspec.json.decode(text, type=Header)
+    except _BAD_TEXT as error:
+        raise OtherLayoutError from error
+    header.pop("traceEvents")
+    return header
 
 
 def looks_like_kineto(path: Path) -> bool:
@@ -64,8 +124,8 @@ def looks_like_kineto(path: Path) -> bool:
     return head.lstrip()[:1] in {b"{", b"["} and any(key in head for key in _KEYS)
 
 
-def open_document(path: Path) -> Document:
-    """Read a Kineto file and find its events.
+def parse_document(path: Path) -> tuple[Header, bytes]:
+    """Read a file of any layout, an object or a bare list; return its header and the JSON list of its events.
 
     Raises:
         TraceFormatError: It cannot be read, is empty or truncated, or is not a Kineto trace.
@@ -74,14 +134,22 @@ def open_document(path: Path) -> Document:
     if not data or data.isspace():
         msg = f"{path} is empty; expected a Kineto trace. Was the profiled program killed while writing it?"
         raise TraceFormatError(msg)
-    return _split(path, data) or _parse(path, data)
+    try:
+        document = _sections(data)
+    except _BAD_TEXT as error:
+        raise _invalid_json(path, data, error) from error
+    events = bytes(document.pop("traceEvents", b""))
+    if not events.startswith(b"["):
+        msg = f"{path} is JSON but not a Kineto trace: it has no list `traceEvents`. Its keys: {sorted(document)[:10]}."
+        raise TraceFormatError(msg)
+    return {key: msgspec.json.decode(value) for key, value in document.items()}, events
 
 
 def decode_block(block: bytes, decoder: msgspec.json.Decoder[Any], path: Path) -> Any:
     """Decode a list of events, repairing invalid JSON.
 
     Raises:
-        TraceFormatError: It is not valid JSON even after repair.
+        InvalidJsonError: It is not valid JSON even after repair.
         msgspec.ValidationError: It is JSON of another type than the decoder's.
     """
     try:
@@ -115,44 +183,6 @@ def _escape(match: re.Match[bytes]) -> bytes:
     return before + name + after
 
 
-def _split(path: Path, data: bytes) -> Document | None:
-    """Split a file in Kineto's own layout; return None for any other layout."""
-    opening, end = _OPENING.search(data, 0, 1 << 24), data.rfind(_CLOSING)
-    if opening is None or end < opening.end():
-        return None
-    end += len(b"\n  }")
-    try:
-        header = msgspec.json.decode(data[: opening.end()] + data[end:], type=Header)
-    except _BAD_TEXT:
-        return None
-    header.pop("traceEvents")
-    return Document(path, header, tuple(_blocks(data, opening.end(), end)))
-
-
-def _blocks(data: bytes, start: int, end: int) -> Iterator[memoryview]:
-    view = memoryview(data)
-    while start < end:
-        separator = data.find(_SEPARATOR, start + _BLOCK, end)
-        stop = end if separator < 0 else separator + len(b"\n  }")
-        yield view[start:stop]
-        start = stop + len(b",")
-
-
-def _parse(path: Path, data: bytes) -> Document:
-    """Find the events in a file of any layout: an object or a bare array."""
-    try:
-        document = _sections(data)
-    except _BAD_TEXT as error:
-        raise _invalid_json(path, data, error) from error
-    events = document.pop("traceEvents", None)
-    if events is None or bytes(events)[:1] != b"[":
-        msg = f"{path} is JSON but not a Kineto trace: it has no list `traceEvents`. Its keys: {sorted(document)[:10]}."
-        raise TraceFormatError(msg)
-    header = {key: msgspec.json.decode(value) for key, value in document.items()}
-    inner = bytes(events)[1:-1]
-    return Document(path, header, (inner,) if inner.strip() else ())
-
-
 def _sections(data: bytes) -> dict[str, msgspec.Raw]:
     if data.lstrip()[:1] == b"[":
         return {"traceEvents": msgspec.json.decode(data, type=msgspec.Raw)}
@@ -163,9 +193,9 @@ def _sections(data: bytes) -> dict[str, msgspec.Raw]:
     return sections
 
 
-def _invalid_json(path: Path, data: bytes, error: Exception) -> TraceFormatError:
+def _invalid_json(path: Path, data: bytes, error: Exception) -> InvalidJsonError:
     match = re.search(r"byte (\d+)", str(error))
     offset = int(match.group(1)) if match else len(data)
     excerpt = data[max(0, offset - 60) : offset + 20].decode("utf-8", "replace")
     reason = "is truncated" if "truncated" in str(error) else f"is not valid JSON: {error}"
-    return TraceFormatError(f"{path} {reason}. Expected a Kineto trace; the error is at {excerpt!r}. Record it again.")
+    return InvalidJsonError(f"{path} {reason}. Expected a Kineto trace; the error is at {excerpt!r}. Record it again.")

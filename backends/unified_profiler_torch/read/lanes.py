@@ -12,7 +12,7 @@ import numpy as np
 from unified_profiler.model.foreign_values import LARGEST, int_or_none
 from unified_profiler.model.nesting import FIRST_LANE, Ints
 from unified_profiler.model.tree import Flags
-from unified_profiler_torch.read.events import EventGroup, MetadataEvent
+from unified_profiler_torch.read.labels import EventGroup, MetadataEvent
 
 _LARGEST = LARGEST >> 1
 """A larger number is not a thread id of an operating system and is treated as a string; `FRAME_LANE` must still fit."""

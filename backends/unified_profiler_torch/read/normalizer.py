@@ -1,6 +1,6 @@
 """Converts a Kineto trace, recorded by this or any other program, to events of the schema, without torch.
 
-Omitted are the serial numbers of `args.LEFT_OUT`, the arrows of `events.REDUNDANT_FLOWS`, the span of `events.WINDOW`
+Omitted are the serial numbers of `args.LEFT_OUT`, the arrows of `labels.REDUNDANT_FLOWS`, the span of `labels.WINDOW`
 with the marks of its ends, and the indices by which viewers order threads.
 """
 
@@ -20,7 +20,14 @@ from unified_profiler.model.schema import EventTable
 from unified_profiler.spi import NativeCapture
 from unified_profiler_torch.read.columns import KinetoColumns
 from unified_profiler_torch.read.events import KinetoEvents
-from unified_profiler_torch.read.kineto import Header, looks_like_kineto, open_document
+from unified_profiler_torch.read.kineto import (
+    EventStream,
+    Header,
+    InvalidJsonError,
+    OtherLayoutError,
+    looks_like_kineto,
+    parse_document,
+)
 from unified_profiler_torch.read.lanes import process_names
 
 
@@ -52,11 +59,18 @@ class KinetoNormalizer:
 
 
 def _load(path: Path) -> tuple[Header, KinetoEvents]:
-    document, events = open_document(path), KinetoEvents()
+    """Read a file block by block, or as a whole if it has another layout or if a block is not JSON by itself."""
     with no_collection():
-        for block in document.blocks:
+        events, stream = KinetoEvents(), EventStream(path)
+        try:
+            for block in stream:
+                events.add(block, path)
+        except (OtherLayoutError, InvalidJsonError):
+            events = KinetoEvents()
+            header, block = parse_document(path)
             events.add(block, path)
-    return document.header, events
+            return header, events
+    return stream.header, events
 
 
 @contextmanager

@@ -227,10 +227,34 @@ def test_an_event_that_is_no_object_is_named_by_its_position(event: Any, normali
 def test_an_event_in_a_later_block_is_counted_from_the_first_of_the_block(
     normalize: Normalize, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unified_profiler_torch.read.kineto._BLOCK", 1)
+    monkeypatch.setattr("unified_profiler_torch.read.kineto._BLOCK", 200)
     events = ",\n  ".join("{\n    " + json.dumps(ADD | change)[1:-1] + "\n  }" for change in [{}, {}, {"ts": "x"}])
     with pytest.raises(TraceFormatError, match="counted from event 2"):
         normalize(('{"schemaVersion": 1,\n  "traceEvents": [\n  ' + events + "\n  ]}").encode())
+
+
+@pytest.mark.parametrize("size", [7, 100, 1000, 5000, 1 << 16])
+def test_the_size_of_blocks_makes_no_difference(
+    size: int, normalize: Normalize, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = gzip.decompress(GOLDEN.read_bytes())
+    whole = normalize(text)
+    monkeypatch.setattr("unified_profiler_torch.read.kineto._BLOCK", size)
+    assert normalize(text).equals(whole)
+    assert normalize(gzip.compress(text)).equals(whole)
+
+
+def test_a_list_of_objects_behind_the_events_is_part_of_the_header(
+    normalize: Normalize, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unified_profiler_torch.read.kineto._BLOCK", 200)
+    event, *devices = (
+        "{\n    " + json.dumps(entry)[1:-1] + "\n  }" for entry in (ADD, *({"id": number} for number in range(9)))
+    )
+    footer = '"devices": [\n  ' + ",\n  ".join(devices) + "\n  ]"
+    table = normalize(('{"schemaVersion": 1, "traceEvents": [\n  ' + event + "\n  ], " + footer + "}").encode())
+    assert len(table) == 1
+    assert len(json.loads(table.schema.metadata[b"native"])["devices"]) == 9
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,99 @@
+"""Numbers the distinct labels of Kineto events: phase, category, process, thread and name.
+
+Each label determines whether its events are kept, and by which layout their args are read.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unified_profiler.model.columns import Index
+from unified_profiler_torch.read.args import Codes
+from unified_profiler_torch.read.args_layouts import LAYOUTS
+from unified_profiler_torch.read.categories import is_known
+
+REDUNDANT_FLOWS = frozenset({"ac2g", "fwdbwd", "async_cpu_to_gpu", "async_gpu", "forward_backward"})
+"""Categories of arrows for viewers; correlation_id and sequence_id contain the same links."""
+
+WINDOW = "Trace"
+"""Category of the span that covers the whole recording."""
+
+WINDOW_PROCESSES = frozenset({"Traces", ""})
+"""Processes of the two instants, without a category, that mark where the recording begins and ends."""
+
+COMMON_PHASES = frozenset({"X", "i"})
+"""Complete and instant events."""
+
+DROP, KEEP, KEEP_UNKNOWN, METADATA = range(4)
+"""What to do with the events of a label; those of an unknown phase or category keep these as attributes."""
+
+OTHER_LAYOUT, CPU_LAYOUT = -1, 0
+"""Numbers of the events that are read as dictionaries and as `CpuArgs`; those of `LAYOUTS` follow."""
+
+_FLOW_PHASES = frozenset({"s", "f", "t"})
+_LABEL = attrgetter("ph", "cat", "pid", "tid", "name")
+_LAYOUT_NUMBERS = dict.fromkeys(("cpu_op", "user_annotation", "python_function"), CPU_LAYOUT) | {
+    layout.category: number for number, layout in enumerate(LAYOUTS.values(), CPU_LAYOUT + 1)
+}
+
+
+class EventGroup(NamedTuple):
+    """Phase, category, process and thread, which many events share."""
+
+    phase: str
+    category: str
+    pid: int | str
+    tid: int | str
+
+
+class MetadataEvent(NamedTuple):
+    """An event that names or labels a process or thread."""
+
+    name: str
+    pid: int | str
+    tid: int | str
+    args: dict[str, Any]
+
+
+class LabelIndex(dict[tuple[str, str, int | str, int | str, str], int]):
+    """Numbers the distinct combinations of group and name, and describes each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names, self.groups = Index(), Index()
+        self.name, self.group = array("i"), array("i")
+        self.action, self.layout = array("b"), array("b")
+
+    def __missing__(self, label: tuple[str, str, int | str, int | str, str]) -> int:
+        """Assign the next number to a new label."""
+        self[label] = number = len(self)
+        phase, category, pid, _, name = label
+        self.name.append(self.names[name])
+        self.group.append(self.groups[label[:4]])
+        self.action.append(_action(phase, category, pid))
+        self.layout.append(_layout_number(phase, category))
+        return number
+
+    def look_up(self, events: Sequence[Any]) -> tuple[Codes, Codes, Codes]:
+        """Return for each event its label, whether to keep it, drop it or read it as metadata, and its layout."""
+        label = np.fromiter(map(self.__getitem__, map(_LABEL, events)), np.int32, len(events))
+        return label, np.frombuffer(self.action, np.int8)[label], np.frombuffer(self.layout, np.int8)[label]
+
+
+def _layout_number(phase: str, category: str) -> int:
+    return _LAYOUT_NUMBERS.get(category, OTHER_LAYOUT) if phase in COMMON_PHASES else OTHER_LAYOUT
+
+
+def _action(phase: str, category: str, pid: int | str) -> int:
+    if phase == "M":
+        return METADATA
+    if category == WINDOW or (phase == "i" and not category and pid in WINDOW_PROCESSES):
+        return DROP
+    if phase in _FLOW_PHASES and category in REDUNDANT_FLOWS:
+        return DROP
+    return KEEP if phase in COMMON_PHASES and is_known(category) else KEEP_UNKNOWN
