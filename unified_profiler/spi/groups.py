@@ -32,10 +32,11 @@ def group_codes(owner: Ints, code: Ints, count: int, groups: Index) -> Ints:
 
 def distinct_rows(*columns: Ints) -> tuple[Ints, list[tuple[int, ...]]]:
     """Number the distinct rows of several columns; return the number of each row, and the rows."""
-    codes, first = np.zeros(len(columns[0]), np.int64), np.zeros(0, np.int64)
+    codes: Ints = np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        value, distinct = encode(column)
-        codes, _ = encode(codes * len(distinct) + value)
-    if len(codes):
-        first = np.unique(codes, return_index=True)[1]
+        if len(column) and np.any(column != column[0]):  # one that is constant, as many are, distinguishes no rows
+            value, distinct = encode(column)
+            codes, _ = encode(codes * len(distinct) + value)
+    # numbers ascend in order of first appearance
+    first = np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1))
     return codes, list(zip(*(column[first].tolist() for column in columns), strict=True))

@@ -28,9 +28,24 @@ def assign_lanes(start: Sequence[int], end: Sequence[int], is_call: Sequence[boo
     """
     lanes: list[list[int]] = []
     assigned = [0] * len(start)
-    for _, _, event in sorted(zip(start, map(neg, end), range(len(start)), strict=True)):
+    order = sorted(zip(start, map(neg, end), range(len(start)), strict=True))
+    if not any(is_call):
+        return _without_calls(order, assigned)
+    for _, _, event in order:
         assigned[event] = _first_fit(lanes, start, end, is_call, event)
         lanes[assigned[event]].append(event)
+    return assigned
+
+
+def _without_calls(order: Sequence[tuple[int, int, int]], assigned: list[int]) -> list[int]:
+    """Assign lanes to events, given as start, negative end and index, none of which encloses another."""
+    free_at: list[int] = []
+    for start, negative_end, event in order:
+        lane = 0
+        while lane < len(free_at) and free_at[lane] > start:
+            lane += 1
+        assigned[event] = lane
+        free_at[lane : lane + 1] = [max(-negative_end, start + 1)]
     return assigned
 
 

@@ -275,7 +275,10 @@ def _scan(data: bytes, position: int, end: int, into: Scan) -> Scan:
             value = data[position]
             position += 1
             if value >= 0x80:
-                value, position = _varint(data, position - 1)
+                if (second := data[position]) < 0x80:  # as in `_varint`, without a call: most messages have this size
+                    value, position = value & 0x7F | second << 7, position + 1
+                else:
+                    value, position = _varint(data, position - 1)
             if wire_type == BYTES:
                 begin = position
                 position += value

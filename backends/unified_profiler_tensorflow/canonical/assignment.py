@@ -61,12 +61,14 @@ def layer_scope(node: str, live: LiveNames = NO_LIVE_NAMES) -> str | None:
 
     If no scope is a known layer, the scopes that enclose the operator are taken as the layer.
     """
-    return layer_of(NodePath(node, live))
+    path = NodePath(node, live)
+    layer = layer_of(path)
+    return None if layer is None else "/".join(path.parts[layer])
 
 
-def layer_of(path: NodePath) -> str | None:
-    """Return the scope of the layer or loss of a path; see `layer_scope`."""
-    return path.layer_scope() if path.is_gradient or not path.optimizer else None
+def layer_of(path: NodePath) -> slice | None:
+    """Return which parts of a path are the scope of its layer or loss; see `layer_scope`."""
+    return path.layer() if path.is_gradient or not path.optimizer else None
 
 
 def _by_type(op: str | None, op_type: str) -> Canonical:

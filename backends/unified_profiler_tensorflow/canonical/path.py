@@ -21,6 +21,13 @@ _GRAPH_PREFIX = re.compile(rf"^.*(?<![^/])(?:{_CALL}|{_BRANCH})")
 _CALL_PREFIX = re.compile(rf"^.*(?<![^/]){_CALL}")
 _NESTED_GRAPH = re.compile(rf"(?:^|(?<=/))(?:(?:gradient_tape|gradients)(?:_\d+)*/|{_BRANCH})")
 """Start of the path of another graph, in which the scopes of layers are repeated."""
+STRUCTURE = frozenset(
+    {
+        *("", "Func", "PartitionedCall", "StatefulPartitionedCall", "while", "cond", "gradient_tape", "gradients"),
+        *("body", "then", "else", "true", "false", "AddN", "unary_ops_composition"),
+    }
+)
+"""The names of scopes and nodes that the patterns for paths contain, here and in `assignment`."""
 _FOLDED = "ArithmeticOptimizer/FoldTransposeIntoMatMul_"
 _GRADIENT_SUFFIX = re.compile(r"_grad(_\d+)*$")
 _NUMBERS = re.compile(r"(_\d+)+$")
@@ -60,15 +67,13 @@ class NodePath:
     @property
     def creator(self) -> str | None:
         """The kind of live object that created a node without a scope, or the condition that contains the node."""
-        if not self.live.roots:
-            return None
-        return self.live.roots.get(_CALL_PREFIX.sub("", self.node).partition("/")[0])
+        return creator_of(self.node, self.live)
 
     @property
     def last_of_composition(self) -> str | None:
         """The last operator of a chain that TensorFlow fused: the node is named after it, the others are unknown."""
         *_, root = ("", *self.parts[:-1])
-        return table().function(_stem(root)) if self.parts[-1] == _COMPOSITION else None
+        return table().function(scope_stem(root)) if self.parts[-1] == _COMPOSITION else None
 
     def origin(self, op: str | None) -> str | None:
         """Return the operator of the innermost layer; outside of layers, the forward operator or the node's own.
@@ -95,7 +100,7 @@ class NodePath:
     @property
     def _forward_op(self) -> str | None:
         """The operator whose gradient contains the node, if only the live graph identifies it."""
-        forward = self.live.gradients.get(name_in_graph(self.node)) if self.live.gradients else None
+        forward = forward_type(self.node, self.live)
         return table().kernel(forward) if forward else None
 
     def _activation(self, parents: Sequence[str], op: str | None) -> str | None:
@@ -105,15 +110,32 @@ class NodePath:
         activations = (table().activations.get(self._class_name(part)) for part in parents)
         return next(filter(None, activations), op if op in table().activation_ops else None)
 
-    def layer_scope(self) -> str | None:
-        """Return the path to the innermost layer, without the repetitions in loops and gradients."""
-        fallback = ""
-        for path in reversed(_NESTED_GRAPH.split(self.text)):
-            parents = path.split("/")[:-1]
+    def layer(self) -> slice | None:
+        """Return which parts lead to the innermost layer, without the repetitions in loops and gradients."""
+        fallback = None
+        for first, end in reversed(self._graphs()):
+            parents = self.parts[first:end]
             if layers := self._layers(parents):
-                return "/".join(parents[: layers[-1].position + 1])
-            fallback = fallback or "/".join(takewhile(self._may_be_layer, parents))
-        return fallback or None
+                return slice(first, first + layers[-1].position + 1)
+            enclosing = list(takewhile(self._may_be_layer, parents))
+            if fallback is None and "/".join(enclosing):
+                fallback = slice(first, first + len(enclosing))
+        return fallback
+
+    def _graphs(self) -> list[tuple[int, int]]:
+        """Return the first part and the end of the scopes of each graph in the path, the outermost first."""
+        edges = [0]
+        for match in _NESTED_GRAPH.finditer(self.text):
+            edges += [self.text.count("/", 0, match.start()), self.text.count("/", 0, match.end())]
+        edges.append(len(self.parts) - 1)
+        return list(zip(edges[::2], edges[1::2], strict=True))
+
+    def positions(self) -> list[int]:
+        """Return the position of each part among all scopes in the name of the node, including function calls."""
+        enclosing = _ENCLOSING.match(self.node)
+        start = enclosing.end() if enclosing else 0
+        calls = {self.node.count("/", 0, start + call.start()) for call in _INSIDE_CALL.finditer(self.node[start:])}
+        return [part for part in range(self.node.count("/", 0, start), self.node.count("/") + 1) if part not in calls]
 
     def _layers(self, parents: Sequence[str]) -> list[_LayerScope]:
         """Return the layers and losses in the path, with the canonical operator of each that has one."""
@@ -130,7 +152,7 @@ class NodePath:
 
     def _layer(self, part: str, position: int, *, inside: str | None, first: bool) -> _LayerScope | None:
         """Return the layer that a scope is named after; None for the scope of a function."""
-        owner, function = self._owner(part), table().function(_stem(part))
+        owner, function = self._owner(part), table().function(scope_stem(part))
         if owner and inside and function:
             return None  # a function inside a Keras layer; a user's layer has the same name by coincidence
         if owner and not owner.certain:
@@ -147,20 +169,32 @@ class NodePath:
     def _class_name(self, part: str) -> str:
         """Return the class that a scope is named after, in the spelling of scopes; by default the scope's stem."""
         owner = self._owner(part)
-        return owner.class_name if owner and owner.class_name else _class_stem(part)
+        return owner.class_name if owner and owner.class_name else class_stem(part)
 
     def _optimizer_of(self, part: str) -> ScopeObject | None:
         if owner := self._owner(part):
             return owner if owner.update else None
-        update = table().optimizer(_stem(part))
+        update = table().optimizer(scope_stem(part))
         return ScopeObject(update=update) if update else None
 
     def _owner(self, part: str) -> ScopeObject | None:
-        return self.live.get(_forward_scope(part))
+        return self.live.get(forward_scope(part))
 
     def _may_be_layer(self, part: str) -> bool:
-        stem = _stem(part)
+        stem = scope_stem(part)
         return not (stem in table().no_layers or table().is_function(stem) or part.startswith("_"))
+
+
+def creator_of(node: str, live: LiveNames) -> str | None:
+    """Return the kind of live object that created a node without a scope; see `NodePath.creator`."""
+    if not live.roots:
+        return None
+    return live.roots.get(_CALL_PREFIX.sub("", node).partition("/")[0])
+
+
+def forward_type(node: str, live: LiveNames) -> str | None:
+    """Return the type of the forward node that a node in a gradient belongs to, if the live graph contains it."""
+    return live.gradients.get(name_in_graph(node)) if live.gradients else None
 
 
 def name_in_graph(node: str) -> str:
@@ -172,15 +206,18 @@ def name_in_graph(node: str) -> str:
 
 
 @lru_cache(_SCOPES)
-def _forward_scope(part: str) -> str:
+def forward_scope(part: str) -> str:
+    """Return the scope whose gradient a scope contains, by default the scope itself."""
     return _GRADIENT_SUFFIX.sub("", part)
 
 
 @lru_cache(_SCOPES)
-def _stem(part: str) -> str:
-    return _NUMBERS.sub("", _forward_scope(part))
+def scope_stem(part: str) -> str:
+    """Return the name of a scope, for a gradient that of its forward scope, without the numbers that make it unique."""
+    return _NUMBERS.sub("", forward_scope(part))
 
 
 @lru_cache(_SCOPES)
-def _class_stem(part: str) -> str:
-    return _BIDIRECTIONAL.sub("", _stem(part))
+def class_stem(part: str) -> str:
+    """Return the class that a scope is named after by default."""
+    return _BIDIRECTIONAL.sub("", scope_stem(part))

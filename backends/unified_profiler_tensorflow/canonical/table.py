@@ -64,6 +64,18 @@ class Table:
         """Return the operator of an optimizer class; those of tf.compat.v1 end in `Optimizer`."""
         return self.optimizer(name) or self.optimizer(_V1_SUFFIX.sub("", name)) or OPTIMIZER
 
+    def has_meaning(self, stem: str, class_name: str) -> bool:
+        """Return whether any entry is about a scope, given its stem and the class that it is named after."""
+        sections = (
+            self._layers,
+            self.containers,
+            self.activations,
+            *(each.operators for each in self._sublayers.values()),
+        )
+        if any(class_name in section for section in sections) or self.function(class_name):
+            return True
+        return self.is_function(stem) or stem in self.no_layers or self.optimizer(stem) is not None
+
     def _node_type(self, name: str) -> str | None:
         return self._kernels.find_exact(name, _KERNEL_VARIANT.sub("", name))
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 
 from unified_profiler.model.foreign_values import int_or_none
 from unified_profiler_tensorflow.canonical import assignment, flops
+from unified_profiler_tensorflow.canonical.classifier import Classification, NodeClassifier
 from unified_profiler_tensorflow.canonical.live_names import NO_LIVE_NAMES, LiveNames
-from unified_profiler_tensorflow.canonical.path import NodePath, name_in_graph
+from unified_profiler_tensorflow.canonical.path import name_in_graph
 from unified_profiler_tensorflow.read.live_objects import Details, LiveObjects
+
+_COLUMNS = ("op", "origin", "direction", "module")
+_UNKNOWN: Classification = (None, None, None, None)
 
 
 @dataclass(frozen=True)
@@ -20,7 +25,6 @@ class NodeLookup:
     live: LiveNames = NO_LIVE_NAMES
     details: Mapping[str, Sequence[Details]] = field(default_factory=lambda: MappingProxyType({}))
     counts_flops: bool = True
-    _columns: dict[tuple[str, str], dict[str, str | None]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, objects: LiveObjects) -> NodeLookup:
@@ -37,13 +41,15 @@ class NodeLookup:
 
     def columns(self, node: str, op_type: str) -> Mapping[str, str | None]:
         """Return the columns `op`, `origin`, `direction` and `module`, none if the type is empty, which is unknown."""
-        if not op_type:
-            return {}
-        if (node, op_type) not in self._columns:
-            path = NodePath(node, self.live)
-            canonical = assignment.lookup_path(path, op_type)
-            self._columns[node, op_type] = vars(canonical) | {"module": assignment.layer_of(path)}
-        return self._columns[node, op_type]
+        return dict(zip(_COLUMNS, self.classify(node, op_type), strict=True)) if op_type else {}
+
+    def classify(self, node: str, op_type: str) -> Classification:
+        """Return operator, origin, direction and module, all None if the type is empty, which is unknown."""
+        return self._classifier.classify(node, op_type) if op_type else _UNKNOWN
+
+    @cached_property
+    def _classifier(self) -> NodeClassifier:
+        return NodeClassifier(self.live)
 
     def flops(
         self, node: str | None, op_type: str, shapes: str | None, types: str | None, outputs: str | None = None

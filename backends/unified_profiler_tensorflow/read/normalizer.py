@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from unified_profiler.errors import TraceFormatError
+from unified_profiler.model.collection import no_collection
 from unified_profiler.model.foreign import read_bytes, reading
 from unified_profiler.model.foreign_values import native_metadata
 from unified_profiler.model.schema import EventTable, empty_table
@@ -26,6 +27,7 @@ from unified_profiler_tensorflow.read.node_lookup import NodeLookup
 from unified_profiler_tensorflow.read.run_metadata import step_stats, timeline
 from unified_profiler_tensorflow.read.run_metadata.events import read_run
 from unified_profiler_tensorflow.read.run_metadata.files import INDEX_NAME, run_metadata_files
+from unified_profiler_tensorflow.read.run_metadata.work import WorkReader
 from unified_profiler_tensorflow.read.xplane.sessions import SessionRun, input_shapes, with_shapes
 from unified_profiler_tensorflow.read.xplane.table import read_xplane
 
@@ -49,15 +51,17 @@ class TensorFlowNormalizer:
         Raises:
             TraceFormatError: A file is damaged, empty or of another format.
         """
-        with reading(", ".join(map(str, capture.files)), expected="files of TensorFlow's profilers"):
+        paths = ", ".join(map(str, capture.files))
+        with reading(paths, expected="files of TensorFlow's profilers"), no_collection():
             return self._normalize(capture)
 
     def _normalize(self, capture: NativeCapture) -> EventTable:
         sources = _Sources.of(capture.files)
         entries = [_entry(file, capture) for file in sources.sessions]
         lookup = NodeLookup.of(read_note((*sources.profiles, *sources.sessions)))
+        reader = WorkReader(lookup)
         pairs = zip(sources.sessions, entries, strict=True)
-        sessions = [read_run(file, entry, lookup) for file, entry in pairs]
+        sessions = [read_run(file, entry, reader) for file, entry in pairs]
         timelines = [timeline.read(file) for file in sources.timelines]
         runs = [run for run in map(SessionRun.of, sessions, entries) if run]
         profiles = [

@@ -40,6 +40,12 @@ def test_without_calls_there_are_as_many_lanes_as_events_run_at_once(spans: list
     assert len(set(lanes)) == at_once
 
 
+@given(SPANS)
+def test_a_later_call_does_not_change_the_lanes_of_other_events(spans: list[tuple[int, int, bool]]) -> None:
+    plain = [(start, duration, False) for start, duration, _ in spans]
+    assert _assigned([*plain, (100, 1, True)])[1][:-1] == _assigned(plain)[1]
+
+
 def test_numbers_of_lanes_are_stable_and_differ() -> None:
     numbers = [lane_number(name, lane) for name in ("/device:CPU:0", "/device:CPU:1", "a") for lane in (0, 1, 99)]
     assert len(set(numbers)) == len(numbers)

@@ -18,19 +18,19 @@ from unified_profiler_tensorflow.read.run_metadata.names import Device
 class EventType:
     """Layer and kind of an event."""
 
-    layer: Layer
-    kind: Kind
+    layer: str
+    kind: str
 
 
-OPERATOR = EventType(Layer.FRAMEWORK, Kind.OP)
-COLLECTIVE = EventType(Layer.FRAMEWORK, Kind.COLLECTIVE)
-RUN = EventType(Layer.API, Kind.API_CALL)
-KERNEL = EventType(Layer.RUNTIME, Kind.KERNEL)
-COLLECTIVE_KERNEL = EventType(Layer.RUNTIME, Kind.COLLECTIVE)
-COPY = EventType(Layer.RUNTIME, Kind.COPY)
-DEVICE_CALL = EventType(Layer.RUNTIME, Kind.RUNTIME)
-MEMORY = EventType(Layer.RUNTIME, Kind.MEMORY)
-COUNTER = EventType(Layer.RUNTIME, Kind.COUNTER)
+OPERATOR = EventType(Layer.FRAMEWORK.value, Kind.OP.value)
+COLLECTIVE = EventType(Layer.FRAMEWORK.value, Kind.COLLECTIVE.value)
+RUN = EventType(Layer.API.value, Kind.API_CALL.value)
+KERNEL = EventType(Layer.RUNTIME.value, Kind.KERNEL.value)
+COLLECTIVE_KERNEL = EventType(Layer.RUNTIME.value, Kind.COLLECTIVE.value)
+COPY = EventType(Layer.RUNTIME.value, Kind.COPY.value)
+DEVICE_CALL = EventType(Layer.RUNTIME.value, Kind.RUNTIME.value)
+MEMORY = EventType(Layer.RUNTIME.value, Kind.MEMORY.value)
+COUNTER = EventType(Layer.RUNTIME.value, Kind.COUNTER.value)
 
 REPEATED_PARTS = frozenset({"stream:all", "memcpy"})
 """Parts of an accelerator that repeat the work of its numbered streams."""
@@ -50,7 +50,7 @@ class EventTableBuilder:
     def add(self, event_type: EventType, *, attributes: Mapping[str, Any], **columns: Any) -> None:
         """Append an event. Attributes that are None, empty or zero are left out."""
         attributes = {key: value for key, value in attributes.items() if value or value is False}
-        columns |= {"layer": event_type.layer.value, "kind": event_type.kind.value}
+        columns |= {"layer": event_type.layer, "kind": event_type.kind}
         columns["attributes"] = json_text(attributes) if attributes else None
         self.rows.append(columns)
 

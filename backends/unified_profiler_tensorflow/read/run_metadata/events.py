@@ -19,39 +19,39 @@ from unified_profiler.model.foreign import reading
 from unified_profiler.model.foreign_values import checked_events
 from unified_profiler.model.nesting import with_column
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable
-from unified_profiler_tensorflow.read.node_lookup import NodeLookup
 from unified_profiler_tensorflow.read.run_metadata.builder import RUN, EventTableBuilder, without_repeated
 from unified_profiler_tensorflow.read.run_metadata.names import read_device
 from unified_profiler_tensorflow.read.run_metadata.node_stats import NodeStats
 from unified_profiler_tensorflow.read.run_metadata.nodes import DeviceNodes, NodeEvents, joined
 from unified_profiler_tensorflow.read.run_metadata.step_stats import RunMetadata, load
+from unified_profiler_tensorflow.read.run_metadata.work import WorkReader
 
 
-def read(path: Path, entry: Mapping[str, Any] | None = None, lookup: NodeLookup | None = None) -> EventTable:
+def read(path: Path, entry: Mapping[str, Any] | None = None) -> EventTable:
     """Read the events of one run; see `read_run`."""
-    return read_run(path, entry, lookup).table
+    return read_run(path, entry).table
 
 
-def read_run(path: Path, entry: Mapping[str, Any] | None = None, lookup: NodeLookup | None = None) -> NodeEvents:
+def read_run(path: Path, entry: Mapping[str, Any] | None = None, reader: WorkReader | None = None) -> NodeEvents:
     """Read the events of one run, and which of them are operators.
 
     Args:
         path: The file.
         entry: Facts that the file does not contain, as far as they are known: `graph` (its name), `step`, `start_ns`,
             `end_ns` and `thread` of the call that ran it, and `pid`.
-        lookup: Classifies nodes.
+        reader: Reads the labels of all runs of a capture.
 
     Raises:
         TraceFormatError: The file is damaged, empty, of another format, or contains no nodes.
     """
-    entry, lookup = entry or {}, lookup or NodeLookup()
+    entry, reader = entry or {}, reader or WorkReader()
     with reading(path, expected="TensorFlow's RunMetadata or StepStats"), no_collection():
         metadata = load(path)
         devices = without_repeated({index: read_device(each.name) for index, each in enumerate(metadata.devices)})
         parts = [_run_events(entry)]
         for index, device in devices.items():
             stats = metadata.devices[index]
-            nodes = DeviceNodes(device, stats.name, entry.get("graph"), lookup)
+            nodes = DeviceNodes(device, stats.name, entry.get("graph"), reader)
             parts.append(nodes.events(NodeStats(stats.nodes)))
         events = _concatenated(parts)
         table = _with_run(events.table, step=entry.get("step"), pid=entry.get("pid"))

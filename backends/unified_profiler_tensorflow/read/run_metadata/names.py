@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import NamedTuple
 
 from unified_profiler.spi.xplane.lanes import device_name
 
@@ -43,27 +43,36 @@ def dtype_enum() -> dict[str, int]:
     return {name: number for number, name in enumerate(names)} | references
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(NamedTuple):
     """A parsed node label."""
 
     node: str
     op_type: str
-    inputs: tuple[str, ...] = ()
+    inputs: str = ""
+    """Separated by a comma and a space."""
     details: str | None = None
     """The text of a label that does not have the form of a node."""
 
 
-@lru_cache(maxsize=1 << 16)
 def read_label(node_name: str, label: str) -> Label:
     """Parse the label of a node; a label in another form contributes only its text."""
+    if common := _common_label(node_name, label):
+        return common
     if match := _LABEL.match(label):
-        inputs = tuple(match["inputs"].split(", ")) if match["inputs"] else ()
-        return Label(node_name or match["node"], match["op_type"], inputs)
+        return Label(node_name or match["node"], match["op_type"], match["inputs"])
     return Label(node_name, node_name.rpartition("/")[2] or label, details=label or None)
 
 
-@lru_cache(maxsize=1 << 16)
+def _common_label(node_name: str, label: str) -> Label | None:
+    """Parse the most common form, `name = Type(input, input)`, in half the time of the pattern; None for others."""
+    name, _, rest = label.partition(" = ")
+    op_type, bracket, inputs = rest.partition("(")
+    is_common = name == node_name and bracket and op_type.isidentifier() and op_type.isascii()
+    if not is_common or name.startswith("[") or not name or label[-1] != ")":
+        return None
+    return Label(name, op_type, inputs[:-1])
+
+
 def read_kernel_label(node_name: str, label: str) -> Label:
     """Parse the label of work on an accelerator: `kernel regs:32 grid:1,1,1@@node:Type`, or `MEMCPYHtoD bytes:64`.
 

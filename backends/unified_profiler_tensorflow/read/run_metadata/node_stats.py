@@ -83,11 +83,11 @@ class NodeStats:
     nodes: Messages
 
     @cached_property
-    def labels(self) -> Coded[tuple[str, str]]:
+    def labels(self) -> Coded[tuple[bytes, bytes]]:
         """Name and timeline label."""
         texts = Index()
         codes = texts.codes(zip(self.nodes.texts(_NODE_NAME), self.nodes.texts(_TIMELINE_LABEL), strict=True))
-        return Coded(codes, [(name.decode(), label.decode()) for name, label in texts])
+        return Coded(codes, list(texts))
 
     @cached_property
     def start_ns(self) -> Ints:

@@ -16,25 +16,17 @@ from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, event_table
 from unified_profiler.spi.groups import distinct_rows
 from unified_profiler.spi.lanes import assign_lanes, lane_number
-from unified_profiler_tensorflow.read.node_lookup import NodeLookup
-from unified_profiler_tensorflow.read.run_metadata.builder import (
-    COPY,
-    MEMORY,
-    EventType,
-    device_event_type,
-    json_text,
-    operator_type,
-)
-from unified_profiler_tensorflow.read.run_metadata.names import Device, Label, read_kernel_label, read_label
-from unified_profiler_tensorflow.read.run_metadata.node_stats import Allocations, Coded, NodeStats, members
+from unified_profiler_tensorflow.read.run_metadata.builder import MEMORY, json_text
+from unified_profiler_tensorflow.read.run_metadata.names import Device
+from unified_profiler_tensorflow.read.run_metadata.node_stats import Allocations, Coded, NodeStats
+from unified_profiler_tensorflow.read.run_metadata.work import Work, WorkReader
 
 Node = tuple[str, str]
 """Path and type."""
 
-_KERNEL_DETAILS = re.compile(r"^(?P<name>.+?) (?P<launch>(?:regs|grid|shm):.*)$")
-_COPY_TYPE = re.compile(r"<(?P<type>\w+)>")
 _HOST_ALLOCATOR = re.compile("cpu|host", re.IGNORECASE)
 
+_WORK_COLUMNS = frozenset({"layer", "kind", "name", "op", "origin", "direction", "module"})
 _CALLS = frozenset(
     {
         *("PartitionedCall", "StatefulPartitionedCall", "RemoteCall", "SymbolicGradient", "BatchFunction"),
@@ -50,15 +42,6 @@ class NodeEvents(NamedTuple):
     table: EventTable
     node: Ints
     nodes: list[Node]
-
-
-class _Work(NamedTuple):
-    """What all nodes with the same label have in common."""
-
-    event_type: EventType
-    name: str
-    label: Label
-    attributes: str
 
 
 class _Lanes(NamedTuple):
@@ -80,47 +63,33 @@ class DeviceNodes:
     """TensorFlow's name of the device."""
     graph: str | None
     """The name of the graph that ran."""
-    lookup: NodeLookup
+    reader: WorkReader
 
     def events(self, stats: NodeStats) -> NodeEvents:
         """Return an event for each node, followed by one for each of its allocations."""
-        labels = self._labels(stats)
-        lanes = self._lanes(stats, labels)
-        work = Coded(labels.codes, [self._work(*pair) for pair in zip(stats.labels.values, labels.values, strict=True)])
+        work = Coded(stats.labels.codes, self.reader.read(stats.labels.values, self.device, self.graph))
+        lanes = self._lanes(stats, work)
         nodes = self._node_table(stats, work, lanes)
         if self.device.part is not None:
             return NodeEvents(nodes, np.full(len(nodes), -1, np.int64), [])
         operators = Index()
-        of_label = operators.codes((each.label.node, each.name) for each in work.values)
+        of_label = operators.codes((each.node, each.name) for each in work.values)
         allocations = stats.allocations()
-        memory = self._allocation_table(stats, allocations, labels, lanes)
+        memory = self._allocation_table(stats, allocations, work, lanes)
         order = np.argsort(np.concatenate([np.arange(len(nodes)), allocations.node]), kind="stable")
         node = np.concatenate([of_label[work.codes], np.full(len(memory), -1, np.int64)])
         return NodeEvents(joined([nodes, memory]).take(order), node[order], list(operators))
 
-    def _labels(self, stats: NodeStats) -> Coded[Label]:
-        read = read_label if self.device.part is None else read_kernel_label
-        return Coded(stats.labels.codes, [read(name, label) for name, label in stats.labels.values])
-
-    def _lanes(self, stats: NodeStats, labels: Coded[Label]) -> _Lanes:
-        is_call = [self.device.part is None and label.op_type in _CALLS for label in labels.values]
+    def _lanes(self, stats: NodeStats, work: Coded[Work]) -> _Lanes:
+        is_call = [self.device.part is None and each.op_type in _CALLS for each in work.values]
         start = stats.start_ns.tolist()
         end = [begin + duration for begin, duration in zip(start, stats.duration_ns.tolist(), strict=True)]
-        lane = np.array(assign_lanes(start, end, [is_call[code] for code in labels.codes.tolist()]), np.int64)
+        lane = np.array(assign_lanes(start, end, [is_call[code] for code in work.codes.tolist()]), np.int64)
         numbers = range(int(lane.max(initial=-1)) + 1)
         tids = np.array([lane_number(self.device_name, number) for number in numbers], np.int64)
         return _Lanes(tids[lane], Coded(lane, [f"{self.device_name} lane {number}" for number in numbers]))
 
-    def _work(self, texts: tuple[str, str], label: Label) -> _Work:
-        common = {"node": label.node, "graph": self.graph}
-        if self.device.part is None:
-            attributes = common | {"inputs": label.inputs, "label": label.details}
-            return _Work(operator_type(label.op_type), label.op_type, label, members(attributes))
-        event_type, name, details = _device_work(self.device, texts[0], label)
-        attributes = {"node": label.node, "op_type": label.op_type, "graph": self.graph, "details": details}
-        return _Work(event_type, name, label, members(attributes))
-
-    def _node_table(self, stats: NodeStats, work: Coded[_Work], lanes: _Lanes) -> EventTable:
+    def _node_table(self, stats: NodeStats, work: Coded[Work], lanes: _Lanes) -> EventTable:
         head = Coded(work.codes, [each.attributes for each in work.values])
         columns: dict[str, Any] = {}
         parts = [head]
@@ -144,17 +113,14 @@ class DeviceNodes:
             **columns,
         )
 
-    def _table(self, work: Coded[_Work], **columns: Any) -> EventTable:
-        canonical = [self.lookup.columns(*_node(each.label)) for each in work.values]
-        for name in ("op", "origin", "direction", "module"):
-            columns[name] = text_column(work.codes, [each.get(name) for each in canonical])
-        columns["name"] = _texts(work, attrgetter("name"))
-        for name in ("layer", "kind"):
-            columns[name] = _texts(work, attrgetter(f"event_type.{name}.value"))
+    def _table(self, work: Coded[Work], **columns: Any) -> EventTable:
+        for name, texts in zip(Work._fields, zip(*work.values, strict=True), strict=False):
+            if name in _WORK_COLUMNS:
+                columns[name] = text_column(work.codes, texts)
         return event_table(columns | {"framework": "tensorflow"}, rows=len(work.codes))
 
     def _allocation_table(
-        self, stats: NodeStats, allocations: Allocations, labels: Coded[Label], lanes: _Lanes
+        self, stats: NodeStats, allocations: Allocations, work: Coded[Work], lanes: _Lanes
     ) -> EventTable:
         """Build the events of the allocations and frees of nodes while they ran, inside them, and of later frees.
 
@@ -167,14 +133,14 @@ class DeviceNodes:
         frees_tid = np.array([lane_number(name) for name in frees], np.int64)
         threads = [*lanes.thread.values, *frees]
         thread = np.where(is_inside, lanes.thread.codes[node], allocator.codes + len(lanes.thread.values))
-        codes, rows = distinct_rows(allocator.codes, labels.codes[node])
-        attributes = [{"allocator": allocator.values[a], "node": labels.values[b].node} for a, b in rows]
+        codes, rows = distinct_rows(allocator.codes, work.codes[node])
+        attributes = [{"allocator": allocator.values[a], "node": work.values[b].node} for a, b in rows]
         texts = [json_text({key: value for key, value in each.items() if value}) for each in attributes]
         on_host = ["cpu:0" if _HOST_ALLOCATOR.search(name) else self.device.name for name in allocator.values]
         columns = {
             "name": "[memory]",
-            "layer": MEMORY.layer.value,
-            "kind": MEMORY.kind.value,
+            "layer": MEMORY.layer,
+            "kind": MEMORY.kind,
             "framework": "tensorflow",
             "start_ns": np.maximum(start, allocations.timestamp_ns),
             "duration_ns": 0,
@@ -185,21 +151,6 @@ class DeviceNodes:
             "attributes": text_column(codes, [text if text != "{}" else None for text in texts]),
         }
         return event_table(columns, rows=len(node))
-
-
-def _node(label: Label) -> Node:
-    return label.node, label.op_type
-
-
-def _device_work(device: Device, node_name: str, label: Label) -> tuple[EventType, str, str | None]:
-    """Return type and name of work on an accelerator, and the other details of its label."""
-    part, details = device.part or "", label.details or ""
-    event_type = device_event_type(part, details)
-    if event_type is COPY:
-        kind = _COPY_TYPE.search(part)
-        return event_type, kind["type"] if kind else (details or node_name).split()[0], details
-    kernel = _KERNEL_DETAILS.match(details)
-    return (event_type, kernel["name"], kernel["launch"]) if kernel else (event_type, node_name or details, details)
 
 
 def _combined(columns: Sequence[Coded[str]]) -> Coded[str]:
@@ -213,12 +164,11 @@ def _combined(columns: Sequence[Coded[str]]) -> Coded[str]:
 
 def _attributes(head: Coded[str], times: list[str], tail: Coded[str]) -> list[str | None]:
     """Return the JSON object of each row, None if it is empty."""
-    first, last = head.values, tail.values
+    first, last = head.values, [*tail.values, ""]
     of_last = tail.codes.tolist() or [-1] * len(times)
-    last = [*last, ""]
     rows = zip(head.codes.tolist(), times, of_last, strict=True)
-    texts = [f"{{{first[a]}{middle}{last[b]}" for a, middle, b in rows]
-    return [f"{text[:-1]}}}" if len(text) > 1 else None for text in texts]
+    texts = [first[a] + middle + last[b] for a, middle, b in rows]
+    return [f"{{{text[:-1]}}}" if text else None for text in texts]
 
 
 def _texts(column: Coded[Any], text: Callable[[Any], str | None] = lambda text: text) -> pa.DictionaryArray | None:

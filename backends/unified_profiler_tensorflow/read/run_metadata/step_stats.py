@@ -86,10 +86,10 @@ def load(path: Path) -> RunMetadata:
 
 
 def _decode(data: bytes) -> RunMetadata:
-    whole = Buffer(data).messages()
+    whole, is_stats = Buffer(data).messages(), is_step_stats(data)
     # without the fields of a RunMetadata, which have other meanings in a StepStats
-    run = Buffer(b"").messages() if is_step_stats(data) else whole
-    stats = whole if is_step_stats(data) else whole.children(_STEP_STATS)[1]
+    run = Buffer(b"").messages() if is_stats else whole
+    stats = whole if is_stats else whole.children(_STEP_STATS)[1]
     devices = stats.children(_DEV_STATS)[1]
     session = run.child(_SESSION)
     return RunMetadata(
@@ -123,7 +123,8 @@ def _device_depth(data: bytes) -> int | None:
     In both, every field on the way to it has the number 1 and is written first. None for other protobufs, which have
     no device name there.
     """
-    for depth, content in enumerate(islice(_first_fields(data), _RUN_METADATA_DEPTH), start=1):
+    # only the beginning: each content is a copy
+    for depth, content in enumerate(islice(_first_fields(data[:_SNIFF]), _RUN_METADATA_DEPTH), start=1):
         if depth >= _STEP_STATS_DEPTH and content.startswith(_DEVICE_PREFIXES):
             return depth
     return None

@@ -68,7 +68,7 @@ def input_shapes(events: EventTable) -> dict[Node, Shapes]:
 
 def with_shapes(events: NodeEvents, shapes: Mapping[Node, Shapes], lookup: NodeLookup) -> NodeEvents:
     """Fill in the input shapes and the floating-point operations of the nodes of a RunMetadata."""
-    if not events.nodes:
+    if not events.nodes or not shapes:
         return events
     of_node: list[tuple[str | None, str | None]] = [shapes.get(node, (None, None)) for node in events.nodes]
     table = events.table
