@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unified_profiler.model.arrow_arrays import number_array
 from unified_profiler.model.nesting import Ints, whole_numbers
 from unified_profiler.model.schema import EventTable
 
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
+
+
+_FEW = 8
+"""Up to this number of codes, comparing with each is faster than looking up every row."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +31,12 @@ class Coded:
     def where(self, holds: Callable[[str], bool]) -> Flags:
         """Return the rows whose text satisfies a predicate, which is called once per distinct text, never for null."""
         answers = np.array([*(holds(value) for value in self.values), False])
-        flags: Flags = answers[self.codes]
+        if answers.sum() > _FEW:
+            flags: Flags = answers[self.codes]
+            return flags
+        flags = np.zeros(len(self.codes), np.bool_)
+        for code in np.flatnonzero(answers):
+            flags |= self.codes == code
         return flags
 
 
@@ -42,10 +52,15 @@ def ints(events: EventTable, name: str, *, null: int = -1) -> Ints:
     return whole_numbers(events.column(name), null=null)
 
 
+def ints_at(events: EventTable, name: str, rows: Ints, *, null: int = -1) -> Ints:
+    """Return a column of whole numbers of some rows."""
+    return whole_numbers(events.column(name).take(number_array(rows)), null=null)
+
+
 def numbered(columns: Sequence[npt.NDArray[Any]]) -> Ints:
     """Number the distinct combinations of values."""
-    group = np.zeros(len(columns[0]), np.int64)
-    for values in columns:
+    group = ranked(columns[0])
+    for values in columns[1:]:
         number = ranked(values)
         group = ranked(group * (number.max(initial=0) + 1) + number)
     return group

@@ -23,6 +23,6 @@ def matches_convention(events: EventTable, conventions: Mapping[str, EventConven
     flags, framework, names = np.zeros(len(events), np.bool_), coded(events, "framework"), coded(events, "name")
     for name in framework.values:
         if (pattern := getattr(conventions.get(name, EventConventions()), field)) is not None:
-            matching = {text for text in names.values if re.search(pattern, text, re.IGNORECASE)}
+            matching = set(filter(re.compile(pattern, re.IGNORECASE).search, names.values))
             flags |= framework.where(name.__eq__) & names.where(matching.__contains__)
     return flags

@@ -9,6 +9,6 @@ select
     max(delay_ns) as delay_max_ns,
     cast(sum(case when duration_ns < launch_ns then 1 else 0 end) as bigint) as short_count
 from {view}
-where launch_start_ns is not null
+where delay_ns is not null
 group by {keys}
 order by launch_ns desc, {order}

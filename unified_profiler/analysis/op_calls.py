@@ -1,15 +1,18 @@
-"""Builds the table `calls` for the query of `op_table`: one row per call of an operator."""
+"""Builds the table `calls` for the query of `op_table`: one row per group of calls of operators in a trace."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from unified_profiler.analysis.ancestry import nearest, parent_rows
-from unified_profiler.analysis.columns import Flags, coded, ints, numbered
+from unified_profiler.analysis.columns import Flags, coded, ints, numbered, ranked
 from unified_profiler.analysis.op_tree import OpTree, op_tree
+from unified_profiler.model.arrow_arrays import is_null, number_array
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EVENT_SCHEMA, TEXT, EventTable, Kind, Layer
 
@@ -35,24 +38,22 @@ def call_schema(keys: Sequence[str]) -> pa.Schema:
 
 
 def op_calls(events: EventTable, *, keys: Sequence[str], regions: bool) -> pa.Table:
-    """Return the calls of one trace with their keys and measures.
+    """Return the groups of calls of one trace with their keys and the sums of their measures.
 
     Grouped by name, every call counts, as in torch. In other groups only the outermost of nested calls counts, since
     its time includes that of the others.
     """
-    by_name = "name" in keys
+    by_name, group = "name" in keys, _groups(events, keys)
     tree = op_tree(events, regions=regions, merge_duplicates=by_name)
     separate = bool(_DEVICE_WORK_KEYS.intersection(keys))
     shown = shown_calls(events, tree, regions=regions)
     shown |= tree.on_device if separate else tree.on_device & (tree.launcher < 0)
-    counted = shown if by_name else outermost(events, shown, _groups(events, keys))
+    counted = shown if by_name else outermost(events, shown, group)
     measures = _measures(events, tree, counted)
     self_device = measures["self_device_ns"]
     measures["work_ns"] = np.where(tree.on_device, self_device, 0) if separate else self_device
     measures["busy_ns"] = _busy(tree, parent_rows(events), shown)
-    columns = {name: pa.array(values) for name, values in measures.items()}
-    table = pa.table({**{name: events.column(name) for name in keys}, **columns})
-    return table if shown.all() else table.filter(pa.array(shown))
+    return _summed(events.select(keys), measures, shown, group)
 
 
 def shown_calls(events: EventTable, tree: OpTree, *, regions: bool = False) -> Flags:
@@ -88,6 +89,19 @@ def _measures(events: EventTable, tree: OpTree, counted: Flags) -> dict[str, Int
     }
 
 
+def _summed(keys: pa.Table, measures: Mapping[str, Ints], shown: Flags, group: Ints) -> pa.Table:
+    """Sum up the shown calls of each group; a table of all calls would take longer to copy than to sum up."""
+    rows = np.flatnonzero(shown)
+    group = ranked(group[rows])
+    first = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
+    first[group[::-1]] = rows[::-1]
+    sums = {name: np.zeros(len(first), np.int64) for name in measures}
+    for name, values in measures.items():
+        np.add.at(sums[name], group, values[rows])
+    of_group = keys.take(number_array(first))
+    return pa.table({**{name: of_group.column(name) for name in keys.column_names}, **sums})
+
+
 def _busy(tree: OpTree, parent: Ints, shown: Flags) -> Ints:
     """Return the self time of each shown call with that of the calls inside it that have no row, each counted once."""
     hidden = np.flatnonzero(tree.node & ~shown)
@@ -113,5 +127,14 @@ def outermost(events: EventTable, shown: Flags, group: Ints) -> Flags:
 
 
 def _groups(events: EventTable, keys: Sequence[str]) -> Ints:
-    is_text = {key: events.schema.field(key).type == TEXT for key in keys}
-    return numbered([coded(events, key).codes if is_text[key] else ints(events, key) for key in keys])
+    return numbered([values for key in keys for values in _key_values(events, key)])
+
+
+def _key_values(events: EventTable, key: str) -> Iterator[npt.NDArray[Any]]:
+    """Yield a key as numbers, and which are null if that would make null and -1 the same."""
+    if events.schema.field(key).type == TEXT:
+        yield coded(events, key).codes
+        return
+    yield ints(events, key)
+    if events.column(key).null_count:
+        yield is_null(events.column(key))

@@ -1,5 +1,5 @@
--- Calls of operators in groups. `calls` has one row per call; `counted` is 0 where a call lies within another one of
--- its group, and the whole times and bytes of such a call are 0. `work_ns` is device work, each piece once, and `busy_ns`
+-- Calls of operators in groups. `calls` has one row per group and trace; a call that lies within another one of its
+-- group adds nothing to `counted`, nor to whole times and bytes. `work_ns` is device work, each piece once, and `busy_ns`
 -- host time, each moment of a thread once, which also contains what runs inside calls but has no row.
 with
 groups as (

@@ -12,7 +12,7 @@ from itertools import accumulate
 
 import pyarrow as pa
 
-from unified_profiler.engine.protocol import EngineTable
+from unified_profiler.engine.protocol import Engine, EngineTable
 from unified_profiler.engine.source import Events
 from unified_profiler.errors import ConfigurationError, QueryError
 from unified_profiler.model.schema import EVENT_SCHEMA
@@ -26,6 +26,12 @@ _DEEPEST_NESTING = 200
 """Nested parentheses. DuckDB's parser is recursive, and subqueries nested 100 000 deep crash the process."""
 
 _INTERRUPT_EVERY_SECONDS = 0.1
+
+
+class PackageQuery(str):
+    """The text of a query of this package: a single SELECT without any text of a user, which needs no checks."""
+
+    __slots__ = ()
 
 
 def checked_query(sql: object) -> str:
@@ -138,9 +144,22 @@ def map_in_process(
     traces: Sequence[Trace], function: Callable[[pa.Table], pa.Table], *, columns: Sequence[str], schema: pa.Schema
 ) -> pa.Table:
     """Apply a function to each trace in this process, a few in parallel, and concatenate the results in order."""
+
+    def apply(trace: Trace) -> pa.Table:
+        return function(trace.columns(columns)).cast(schema)
+
+    if len(traces) == 1:  # starting a thread would take longer than most functions
+        return apply(traces[0])
     with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, _MAX_WORKERS)) as pool:
-        tables = list(pool.map(lambda trace: function(trace.columns(columns)).cast(schema), traces))
+        tables = list(pool.map(apply, traces))
     return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def collected(table: EngineTable, engine: Engine) -> pa.Table:
+    """Return all rows of a result of `each_trace`; those of the embedded engine are in memory already."""
+    if isinstance(table, pa.Table):
+        return table
+    return engine.run(PackageQuery("select * from facts"), tables={"facts": table})
 
 
 def plain_types(table: pa.Table) -> pa.Table:

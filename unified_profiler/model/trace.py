@@ -13,6 +13,16 @@ from unified_profiler.model.nesting import int_column, with_column
 from unified_profiler.model.notebook import traces_html
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable
+from unified_profiler.model.table_values import TableValues
+
+_whole: TableValues[EventTable] = TableValues()
+"""The events of a trace in memory, by tables of some of their columns."""
+
+
+def selected_from(columns: EventTable) -> EventTable:
+    """Return the table of all events whose columns these are; the table itself if it is not from a trace in memory."""
+    whole = _whole.get(columns)
+    return columns if whole is None else whole
 
 
 class Trace:
@@ -57,7 +67,9 @@ class Trace:
         """Return some columns of the events; a trace on disk reads only these and does not cache them."""
         if self._events is None and self._load is not None:
             return self._read(names)
-        return self.events.select(names)
+        selected = self.events.select(names)
+        _whole.set(selected, self.events)
+        return selected
 
     def by_clock(self, clock: RankClock) -> Trace:
         """Return the trace with corrected times; those of events are corrected when read."""

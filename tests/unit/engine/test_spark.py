@@ -120,6 +120,23 @@ ANALYSES: dict[str, Analysis] = {
         "select class, count(*) as n, sum(delay_ns) as ns from device_work group by class order by 1",
         engine=engine,
     ),
+    "query of gaps": lambda run, engine: up.query(
+        run,
+        "select rank, cause, count(*) as n, sum(duration_ns) as ns from device_gaps group by rank, cause order by 1, 2",
+        engine=engine,
+    ),
+    "query of streams": lambda run, engine: up.query(
+        run,
+        "select rank, stream, cause, sum(duration_ns) as ns from stream_gaps group by rank, stream, cause "
+        "order by 1, 2, 3",
+        engine=engine,
+    ),
+    "query of queues": lambda run, engine: up.query(
+        run,
+        "select rank, stream, count(*) as n, max(length) as longest from launch_queue group by rank, stream "
+        "order by 1, 2",
+        engine=engine,
+    ),
     "critical_path": lambda run, engine: up.critical_path(run, engine=engine),
     "what_if": lambda run, engine: up.what_if(run, {"gap": 0.5, "op": 2}, engine=engine),
     "query": lambda run, engine: up.query(run, QUERY, engine=engine),

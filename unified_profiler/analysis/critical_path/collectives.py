@@ -21,6 +21,7 @@ from unified_profiler.analysis.critical_path.device import Works
 from unified_profiler.analysis.sql import load
 from unified_profiler.analysis.step_facts import FACTS, KindTimeline
 from unified_profiler.engine import Engine
+from unified_profiler.engine.contract import PackageQuery
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.model.trace import Trace
@@ -38,9 +39,8 @@ def arrivals_of(
     function = partial(collective_facts, conventions=conventions)
     facts = engine.each_trace(traces, function, columns=COLUMNS, schema=FACTS)
     collectives = engine.run(load("synchronizing_collectives"), tables={"facts": facts})
-    steps = engine.run(
-        "select cycle, step, min(start_ns) from facts where fact = 'wall' group by 1, 2", tables={"facts": facts}
-    )
+    sql = PackageQuery("select cycle, step, min(start_ns) from facts where fact = 'wall' group by 1, 2")
+    steps = engine.run(sql, tables={"facts": facts})
     starts = zip(*(column.to_pylist() for column in steps.columns), strict=True)
     return arrivals_table(collectives), {(cycle, step): start for cycle, step, start in starts}
 

@@ -15,6 +15,7 @@ from unified_profiler.analysis.critical_path.stitching import Stitcher
 from unified_profiler.analysis.rank_steps import align_clocks
 from unified_profiler.analysis.sql import load
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source
+from unified_profiler.engine.contract import collected
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.run import Run
@@ -88,8 +89,7 @@ def critical_path(
     request = PathRequest(conventions=conventions(), arrivals=arrivals, starts=starts, step=step)
     function = partial(path_facts, request=request)
     facts = engine.each_trace(run.traces, function, columns=COLUMNS, schema=PATH_FACTS)
-    table = engine.run("select * from facts", tables={"facts": facts})
-    paths = Stitcher(table.cast(PATH_FACTS), rank=rank).paths()
+    paths = Stitcher(collected(facts, engine).cast(PATH_FACTS), rank=rank).paths()
     check_recorded(paths, step=step, rank=rank)
     return CriticalPath(table=paths, sorted_by="start_ns")
 

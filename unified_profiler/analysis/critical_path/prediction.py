@@ -18,7 +18,8 @@ from unified_profiler.analysis.critical_path.columns import COLUMNS, KINDS
 from unified_profiler.analysis.critical_path.construction import TraceGraph, trace_graph
 from unified_profiler.analysis.critical_path.loading import with_arriving_batches
 from unified_profiler.analysis.critical_path.path import check_recorded, on_one_clock
-from unified_profiler.engine import DuckDBEngine, Engine, Result, Source
+from unified_profiler.engine import DuckDBEngine, Engine, Events, Result, Source
+from unified_profiler.engine.contract import PackageQuery
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.keywords import checked_keywords, did_you_mean
 from unified_profiler.model.columns import look_up
@@ -53,9 +54,11 @@ class WhatIf(Result):
     """The predicted time of each step.
 
     Attributes:
+        verdict: How much shorter or longer a step becomes, in the median over all steps.
         assumptions: What the prediction assumes, as statements.
     """
 
+    verdict: tuple[Statement, ...] = ()
     assumptions: tuple[Statement, ...] = ()
 
 
@@ -89,14 +92,20 @@ def what_if(
     arrivals, _ = arrivals_of(run.traces, conventions(), engine)
     function = partial(predictions, conventions=conventions(), arrivals=arrivals, changes=checked)
     facts = engine.each_trace(run.traces, function, columns=COLUMNS, schema=PREDICTIONS)
-    order = "rank nulls last, step nulls last, cycle nulls last, change"
-    table = engine.run(f"select * from facts order by {order}", tables={"facts": facts})  # noqa: S608  not a user's
-    _check_matches(table)
+    sql = PackageQuery("select * from facts order by rank nulls last, step nulls last, cycle nulls last, change")
+    table = engine.run(sql, tables={"facts": facts})
+    _check_matches(table, run, engine)
     table = _steps(table, step)
     check_recorded(table, step=step)
-    assumptions = _assumptions(run)
-    footer = tuple(each.text for each in assumptions)
-    return WhatIf(table=table, headings=_headings(run), footer=footer, sorted_by="step", assumptions=assumptions)
+    verdict, assumptions = _verdict(table), _assumptions(run)
+    return WhatIf(
+        table=table,
+        headings=_headings(run),
+        footer=tuple(each.text for each in (*verdict, *assumptions)),
+        sorted_by="step",
+        verdict=verdict,
+        assumptions=assumptions,
+    )
 
 
 def predictions(
@@ -142,7 +151,7 @@ def _completed(trace: TraceGraph, time: Ints) -> Ints:
     return completed
 
 
-def _check_matches(table: pa.Table) -> None:
+def _check_matches(table: pa.Table, run: Run, engine: Engine) -> None:
     """Check that each change applies to something.
 
     Raises:
@@ -153,11 +162,19 @@ def _check_matches(table: pa.Table) -> None:
         if name is not None:
             counts[name] = counts.get(name, 0) + count
     for name in (name for name, count in counts.items() if not count):
+        near = "" if name in KINDS else did_you_mean(name, {*KINDS, *_recorded_names(run, engine)}, at_most=3)
         msg = (
-            f"No event of the recording has the name, operator or category {name!r}.{did_you_mean(name, KINDS)} "
-            f"`op_table` lists the operators. The kinds of segments are: {', '.join(KINDS)}."
+            f"No event of the recording has the name, operator or category {name!r}.{near} "
+            "`unified-profiler table` and `op_table` list the operators. The kinds of segments are: "
+            f"{', '.join(KINDS)}."
         )
         raise ConfigurationError(msg)
+
+
+def _recorded_names(run: Run, engine: Engine) -> set[str]:
+    """Return the names and canonical operators of all events."""
+    sql = PackageQuery("select name from events union select op from events where op is not null")
+    return set(engine.run(sql, tables={"events": Events(run.traces)}).column("name").to_pylist())
 
 
 def _steps(table: pa.Table, step: int | None) -> pa.Table:
@@ -172,6 +189,17 @@ def _steps(table: pa.Table, step: int | None) -> pa.Table:
     return table.append_column("saved_share", pa.array(saved / np.maximum(measured, 1)))
 
 
+def _verdict(table: pa.Table) -> tuple[Statement, ...]:
+    """Summarize the steps; the median is not affected by the first ones, which are often much longer."""
+    if not len(table):
+        return ()
+    measured, predicted = (int(np.median(ints(table, name))) for name in ("measured_ns", "predicted_ns"))
+    share = (measured - predicted) / max(measured, 1)
+    code = "shorter" if share > 0 else "longer" if share < 0 else "unchanged"
+    values = statement(code, measured_ns=measured, predicted_ns=predicted, change_share=abs(share))
+    return (values.with_text("what_if"),)
+
+
 def _headings(run: Run) -> dict[str, str]:
     return {name: heading for name, heading in _HEADINGS.items() if len(run.traces) > 1 or name != "rank"}
 
@@ -182,6 +210,7 @@ def _assumptions(run: Run) -> tuple[Statement, ...]:
         "lags",
         "loading",
         "speed",
+        "recording",
         *(["ranks"] if len({trace.info.rank for trace in run.traces}) > 1 else []),
     ]
     return tuple(statement(code).with_text("what_if") for code in codes)

@@ -58,7 +58,7 @@ def device_facts(events: EventTable, conventions: Mapping[str, EventConventions]
     work = device_work(events)
     if not len(work):
         return FACTS.empty_table()
-    gaps = find_gaps(work, dict(conventions), by_stream=by_stream)
+    gaps = find_gaps(events, work, conventions, by_stream=by_stream)
     lane = work.lane_numbers(by_stream=by_stream)
     tables = [_measured(work, gaps, lane, whole=True), _measured(work, gaps, numbered([lane, work.step]), whole=False)]
     table = pa.concat_tables(tables)

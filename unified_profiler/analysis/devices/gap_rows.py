@@ -57,11 +57,11 @@ def gap_rows(
         described: How many of the longest gaps get the columns of the host.
     """
     work = device_work(events)
-    gaps = find_gaps(work, dict(conventions), by_stream=by_stream)
+    gaps = find_gaps(events, work, conventions, by_stream=by_stream)
     if not len(gaps.start):
         return GAPS.empty_table()
     rows, launched = work.row[gaps.work], work.launch[gaps.work] >= 0
-    following = events.take(pa.array(rows))
+    following = events.select(["rank", "cycle", "step", "device", "stream", "name"]).take(pa.array(rows))
     table = pa.table(
         {
             **{name: following.column(name) for name in ("rank", "cycle", "step", "device")},
@@ -71,16 +71,16 @@ def gap_rows(
             "cause": pa.DictionaryArray.from_arrays(pa.array(gaps.cause, pa.int32()), pa.array(CAUSES)),
             "next_work": following.column("name"),
             "launch_start_ns": pa.array(work.launch_start[gaps.work], mask=~launched),
-            **_host_columns(work, gaps, described),
+            **_host_columns(events, work, gaps, described),
         }
     ).cast(GAPS)
     return table.take(pa.array(np.argsort(gaps.start, kind="stable")))
 
 
-def _host_columns(work: DeviceWork, gaps: Gaps, described: int) -> dict[str, pa.Array]:
+def _host_columns(events: EventTable, work: DeviceWork, gaps: Gaps, described: int) -> dict[str, pa.Array]:
     longest = np.argsort(gaps.start - gaps.end, kind="stable")[:described]
     launched = longest[work.launch[gaps.work[longest]] >= 0]
-    host = _HostActivity(work.events) if len(launched) else None
+    host = _HostActivity(events) if len(launched) else None
     rows: list[dict[str, Any]] = [{} for _ in gaps.start]
     for gap in launched.tolist() if host else ():
         launch = work.launch[gaps.work[gap]]

@@ -5,16 +5,17 @@ A gap lies between two pieces of work and ends with the start of the second, who
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from unified_profiler.analysis.columns import Flags, coded, ints, numbered
+from unified_profiler.analysis.columns import Flags, coded, ints_at, numbered
 from unified_profiler.analysis.conventions import matches_convention
 from unified_profiler.analysis.devices.work import DeviceWork, groups_of
 from unified_profiler.analysis.intervals import IntervalSet
 from unified_profiler.model.nesting import Ints
-from unified_profiler.model.schema import Kind
+from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.spi import EventConventions
 
 CAUSES = ("host_late", "synchronization", "queue_empty", "other_stream", "device_overhead", "unknown")
@@ -52,7 +53,9 @@ class Gaps:
     cause: Ints
 
 
-def find_gaps(work: DeviceWork, conventions: dict[str, EventConventions], *, by_stream: bool) -> Gaps:
+def find_gaps(
+    events: EventTable, work: DeviceWork, conventions: Mapping[str, EventConventions], *, by_stream: bool
+) -> Gaps:
     """Return the gaps of each device, or of each stream."""
     starts, nexts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for lane in work.lanes(by_stream=by_stream):
@@ -61,15 +64,17 @@ def find_gaps(work: DeviceWork, conventions: dict[str, EventConventions], *, by_
         starts.append(reached[idle])
         nexts.append(lane[idle + 1])
     start, following = np.concatenate(starts), np.concatenate(nexts)
-    return Gaps(start, work.start[following], following, _causes(work, start, following, conventions))
+    return Gaps(start, work.start[following], following, _causes(events, work, start, following, conventions))
 
 
-def _causes(work: DeviceWork, start: Ints, following: Ints, conventions: dict[str, EventConventions]) -> Ints:
+def _causes(
+    events: EventTable, work: DeviceWork, start: Ints, following: Ints, conventions: Mapping[str, EventConventions]
+) -> Ints:
     end, launched = work.start[following], work.launch[following] >= 0
     late = launched & (work.launch_start[following] > start)
     conditions = (
         ("unknown", ~launched),
-        ("synchronization", late & _host_waited(work, start, following, conventions)),
+        ("synchronization", late & _host_waited(events, work, start, following, conventions)),
         ("host_late", late),
         ("queue_empty", work.launch_end[following] > start),
         ("other_stream", _other_stream_ended(work, start, following)),
@@ -79,18 +84,20 @@ def _causes(work: DeviceWork, start: Ints, following: Ints, conventions: dict[st
     return np.select([flags for _, flags in conditions], codes, np.int64(CAUSES.index("unknown")))
 
 
-def _host_waited(work: DeviceWork, start: Ints, following: Ints, conventions: dict[str, EventConventions]) -> Flags:
+def _host_waited(
+    events: EventTable, work: DeviceWork, start: Ints, following: Ints, conventions: Mapping[str, EventConventions]
+) -> Flags:
     """Flag gaps at whose start the launching thread was in a call that waits for a device."""
-    events, flags = work.events, np.zeros(len(start), np.bool_)
+    flags = np.zeros(len(start), np.bool_)
     is_call = coded(events, "kind").where(Kind.RUNTIME.value.__eq__)
     calls = np.flatnonzero(is_call & matches_convention(events, conventions, "synchronizing_calls"))
     gaps = np.flatnonzero(work.launch[following] >= 0)
     if not len(calls) or not len(gaps):
         return flags
     rows = np.concatenate([calls, work.launch[following[gaps]]])
-    thread = numbered([ints(events, name)[rows] for name in ("pid", "tid")])
-    begin = ints(events, "start_ns")[calls]
-    finish = begin + ints(events, "duration_ns")[calls]
+    thread = numbered([ints_at(events, name, rows) for name in ("pid", "tid")])
+    begin = ints_at(events, "start_ns", calls)
+    finish = begin + ints_at(events, "duration_ns", calls)
     for group in groups_of(thread[: len(calls)]):
         own = gaps[thread[len(calls) :] == thread[group[0]]]
         flags[own] = IntervalSet.of(begin[group], finish[group] + 1).contains(start[own])

@@ -6,7 +6,7 @@ are selected.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,10 @@ from unified_profiler.analysis.ancestry import nearest, parent_rows
 from unified_profiler.analysis.columns import Flags, coded, ints
 from unified_profiler.analysis.conventions import matches_convention
 from unified_profiler.analysis.devices import work as _work
-from unified_profiler.analysis.devices.work import CLASSES, DeviceWork, device_work
+from unified_profiler.analysis.devices.work import CLASSES, device_work
+from unified_profiler.analysis.kept import kept
+from unified_profiler.model.arrow_arrays import number_array, text_array
+from unified_profiler.model.columns import Index, dictionary_array
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import TEXT, EventTable, Kind
 from unified_profiler.spi import EventConventions
@@ -63,63 +66,98 @@ _ELEMENT_BYTES = {
 }
 """Size of an element by its type, as frameworks name it, in lower case."""
 
+_OWN = ("rank", "cycle", "step", "id", "device", "stream", "name", "start_ns", "duration_ns")
+"""Columns of the events that are the work."""
 
-def work_pieces(events: EventTable, conventions: Mapping[str, EventConventions]) -> pa.Table:
-    """Return the rows of one trace, in order of start."""
+_BY_CONVENTION = frozenset({"bytes", "memory", "collective", "process_group", "group_size"})
+"""Columns that take longer than the others, since frameworks have them in names and attributes of events."""
+
+
+def work_pieces(
+    events: EventTable, conventions: Mapping[str, EventConventions], *, names: Sequence[str] = PIECES.names
+) -> pa.Table:
+    """Return some columns of the rows of one trace, in order of start."""
+    if not len(device_work(events)):
+        return PIECES.empty_table().select(names)
+    columns = _columns(events)
+    if not _BY_CONVENTION.isdisjoint(names):
+        columns = columns | _columns_by_convention(events, conventions=conventions)
+    return pa.table({name: columns[name] for name in names})
+
+
+@kept
+def _columns(events: EventTable) -> dict[str, Any]:
     work = device_work(events)
-    if not len(work):
-        return PIECES.empty_table()
-    rows, launched = work.row, work.launch >= 0
-    operator = _operators(work)
-    own = events.take(pa.array(rows))
-    collectives = _Collectives.of(own, work.work_class == CLASSES.index("communication"), conventions)
-    moved = np.where(collectives.bytes >= 0, collectives.bytes, ints(own, "bytes"))
-    columns = {
-        **{name: own.column(name) for name in ("rank", "cycle", "step", "id", "device", "stream", "name", "start_ns")},
-        "class": pa.DictionaryArray.from_arrays(pa.array(work.work_class, pa.int32()), pa.array(CLASSES)),
-        "duration_ns": own.column("duration_ns"),
-        "bytes": pa.array(moved, mask=moved < 0),
-        "memory": _memory(own, conventions),
+    own, launched, operator = events.select(_OWN).take(number_array(work.row)), work.launch >= 0, _operators(events)
+    return {
+        **{name: own.column(name) for name in _OWN},
+        "class": dictionary_array(work.work_class, text_array(CLASSES)),
         "launch_name": _text_of(events, "name", work.launch),
-        "launch_start_ns": pa.array(work.launch_start, mask=~launched),
-        "launch_ns": pa.array(work.launch_end - work.launch_start, mask=~launched),
-        "delay_ns": pa.array(np.maximum(work.start - work.launch_end, 0), mask=~launched),
+        "launch_start_ns": number_array(work.launch_start, missing=~launched),
+        "launch_ns": number_array(work.launch_end - work.launch_start, missing=~launched),
+        "delay_ns": number_array(np.maximum(work.start - work.launch_end, 0), missing=~launched),
         "operator": _text_of(events, "name", operator),
         "shapes": _text_of(events, "input_shapes", operator),
-        "collective": pa.array(collectives.name, pa.string()).dictionary_encode(),
-        "process_group": pa.array(collectives.group, pa.string()).dictionary_encode(),
-        "group_size": pa.array(collectives.size, mask=collectives.size < 0),
     }
-    return pa.table({name: columns[name] for name in PIECES.names}).cast(PIECES)
 
 
-def _operators(work: DeviceWork) -> Ints:
-    """Return the row of the innermost operator around each launch, -1 for none."""
-    is_op = coded(work.events, "kind").where({Kind.OP.value, Kind.COLLECTIVE.value}.__contains__)
-    return nearest(work.launch, parent=parent_rows(work.events), wanted=is_op)
+@kept
+def _columns_by_convention(events: EventTable, *, conventions: Mapping[str, EventConventions]) -> dict[str, Any]:
+    work = device_work(events)
+    own = events.select(["name", "framework", "attributes", "bytes"]).take(number_array(work.row))
+    collectives = _Collectives.of(own, work.work_class == CLASSES.index("communication"), conventions)
+    return {
+        "bytes": _known(np.where(collectives.bytes >= 0, collectives.bytes, ints(own, "bytes"))),
+        "memory": _memory(own, conventions),
+        "collective": collectives.name,
+        "process_group": collectives.group,
+        "group_size": _known(collectives.size),
+    }
 
 
-def _text_of(events: EventTable, name: str, rows: Ints) -> pa.Array:
+def _operators(events: EventTable) -> Ints:
+    """Return the row of the innermost operator around the launch of each piece of work, -1 for none."""
+    is_op = coded(events, "kind").where({Kind.OP.value, Kind.COLLECTIVE.value}.__contains__)
+    return nearest(device_work(events).launch, parent=parent_rows(events), wanted=is_op)
+
+
+def _known(values: Ints) -> pa.Array:
+    """Return numbers as a column, null where they are negative."""
+    return number_array(values, missing=values < 0)
+
+
+def _text_of(events: EventTable, name: str, rows: Ints) -> pa.ChunkedArray:
     """Return a text column of some rows, null where the row is -1."""
-    texts = coded(events, name)
-    codes = np.where(rows >= 0, texts.codes[rows], -1)
-    return pa.DictionaryArray.from_arrays(
-        pa.array(codes, pa.int32(), mask=codes < 0), pa.array(texts.values, pa.string())
-    )
+    return events.column(name).unify_dictionaries().take(number_array(np.maximum(rows, 0), missing=rows < 0))
 
 
 def _memory(own: EventTable, conventions: Mapping[str, EventConventions]) -> pa.Array:
     pinned, pageable = (matches_convention(own, conventions, f"{kind}_copies") for kind in ("pinned", "pageable"))
-    codes = np.select([pageable, pinned], [1, 0], -1)
-    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32(), mask=codes < 0), pa.array(["pinned", "pageable"]))
+    return dictionary_array(np.select([pageable, pinned], [1, 0], -1), text_array(["pinned", "pageable"]))
+
+
+class _Texts:
+    """A text column of which few rows have a text."""
+
+    def __init__(self, count: int) -> None:
+        self._codes = np.full(count, -1, np.int64)
+        self._index = Index()
+
+    def set(self, row: int, text: str | None) -> None:
+        """Set the text of a row."""
+        self._codes[row] = -1 if text is None else self._index[text]
+
+    def column(self) -> pa.DictionaryArray:
+        """Return the column, with null where no text was set."""
+        return dictionary_array(self._codes, text_array([*self._index] or [""]))
 
 
 @dataclass(frozen=True)
 class _Collectives:
     """Properties of collectives as columns of all rows: null or -1 if unknown, and for other work."""
 
-    name: list[str | None]
-    group: list[str | None]
+    name: pa.Array
+    group: pa.Array
     size: Ints
     bytes: Ints
 
@@ -127,17 +165,17 @@ class _Collectives:
     def of(cls, own: EventTable, selected: Flags, conventions: Mapping[str, EventConventions]) -> _Collectives:
         """Read the attributes of the selected rows."""
         count = len(own)
-        columns = cls([None] * count, [None] * count, np.full(count, -1), np.full(count, -1))
+        names, groups, size, moved = _Texts(count), _Texts(count), np.full(count, -1), np.full(count, -1)
         rows = np.flatnonzero(selected)
-        described = own.select(["framework", "attributes"]).take(pa.array(rows)).to_pylist()
+        described = own.select(["framework", "attributes"]).take(number_array(rows)).to_pylist()
         for row, event in zip(rows.tolist(), described, strict=True):
             convention = conventions.get(event["framework"] or "", EventConventions())
             attributes = msgspec.json.decode(event["attributes"] or b"{}")
-            columns.name[row] = _text(attributes, convention.collective_name_key)
-            columns.group[row] = _text(attributes, convention.collective_group_key)
-            columns.size[row] = _whole(attributes, convention.collective_group_size_key)
-            columns.bytes[row] = _bytes(attributes, convention)
-        return columns
+            names.set(row, _text(attributes, convention.collective_name_key))
+            groups.set(row, _text(attributes, convention.collective_group_key))
+            size[row] = _whole(attributes, convention.collective_group_size_key)
+            moved[row] = _bytes(attributes, convention)
+        return cls(names.column(), groups.column(), size, moved)
 
 
 def _text(attributes: Mapping[str, Any], key: str | None) -> str | None:

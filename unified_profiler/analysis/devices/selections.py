@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from unified_profiler.analysis.devices import work
+from unified_profiler.analysis.devices.queues import LENGTHS, length_counts, summarized
 from unified_profiler.analysis.devices.views import view
 from unified_profiler.analysis.options import check_row_limit, chosen
 from unified_profiler.analysis.sql import load
-from unified_profiler.engine import DuckDBEngine, Engine, Result, Source
+from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
+from unified_profiler.engine.contract import collected
 from unified_profiler.keywords import checked_keywords
 
 _LAUNCH_KEYS = {
@@ -124,7 +127,10 @@ def queue_table(source: Source, *, full: int = 1024, engine: Engine | None = Non
         "empty_share": "Empty",
         "full_ns": "Full",
     }
-    return _selected(source, "launch_queue", "queue_table", headings, engine=engine, full=str(int(full)))
+    engine = engine or DuckDBEngine()
+    columns = ("rank", *work.COLUMNS)
+    lengths = engine.each_trace(traces_of(source), length_counts, columns=columns, schema=LENGTHS)
+    return Result(table=summarized(collected(lengths, engine), full=int(full)), headings=headings)
 
 
 @checked_keywords
@@ -261,5 +267,6 @@ def _selected(
     """Run a query file over a view."""
     check_row_limit(row_limit)
     engine = engine or DuckDBEngine()
-    table = engine.run(load(sql_name, view=view_name, **names), tables={view_name: view(view_name, source, engine)})
-    return Result(table=table.slice(0, row_limit), headings=headings)
+    sql = load(sql_name, view=view_name, **names)
+    selected = view(view_name, source, engine, named_in=None if "select *\n" in sql else sql)
+    return Result(table=engine.run(sql, tables={view_name: selected}).slice(0, row_limit), headings=headings)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from unified_profiler.analysis.columns import Coded, Flags, coded, ints, numbered
+from unified_profiler.analysis.columns import Coded, Flags, coded, ints, ints_at, numbered
+from unified_profiler.analysis.kept import kept
+from unified_profiler.model.columns import look_up
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind
 
@@ -19,6 +20,7 @@ COLUMNS = ("kind", "device", "stream", "step", "start_ns", "duration_ns", "corre
 CLASSES = ("compute", "communication", "copy")
 """Classes of device work; bit `i` of a class mask stands for the class `i`."""
 _CLASS_OF_KIND = {Kind.KERNEL.value: 0, Kind.COLLECTIVE.value: 1, Kind.COPY.value: 2}
+_NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,6 @@ class DeviceWork:
     """The work of all devices of one trace, one entry per piece, ordered by start and end.
 
     Attributes:
-        events: The events of the trace.
         row: The row of each piece in the events.
         start: When it began.
         end: When it ended.
@@ -35,9 +36,10 @@ class DeviceWork:
         step: The step that launched it, -1 if unknown.
         work_class: Its class, an index into `CLASSES`.
         launch: The row of the host's call that launched it, -1 if unknown.
+        launch_start: When that call began; the largest number where it is unknown.
+        launch_end: When it returned; the largest number where it is unknown.
     """
 
-    events: EventTable
     row: Ints
     start: Ints
     end: Ints
@@ -46,20 +48,12 @@ class DeviceWork:
     step: Ints
     work_class: Ints
     launch: Ints
+    launch_start: Ints
+    launch_end: Ints
 
     def __len__(self) -> int:
         """Return the number of pieces."""
         return len(self.row)
-
-    @cached_property
-    def launch_start(self) -> Ints:
-        """When the call that launched each piece began; the largest number where it is unknown."""
-        return self._of_launch(ints(self.events, "start_ns"))
-
-    @cached_property
-    def launch_end(self) -> Ints:
-        """When the call that launched each piece returned; the largest number where it is unknown."""
-        return self._of_launch(ints(self.events, "start_ns") + ints(self.events, "duration_ns"))
 
     def lanes(self, *, by_stream: bool) -> list[Ints]:
         """Return the pieces of each device, or of each stream of each device, as indices in order of start."""
@@ -69,32 +63,36 @@ class DeviceWork:
         """Return the number of the device, or of the stream, of each piece."""
         return numbered([self.device.codes, self.stream] if by_stream else [self.device.codes])
 
-    def _of_launch(self, values: Ints) -> Ints:
-        unknown = np.iinfo(np.int64).max
-        return np.where(self.launch >= 0, values[self.launch], unknown) if len(values) else np.zeros(0, np.int64)
 
-
+@kept
 def device_work(events: EventTable) -> DeviceWork:
     """Return the device work of one trace."""
     kind, device = coded(events, "kind"), coded(events, "device")
     on_host = ~device.where(is_accelerator)
     rows = np.flatnonzero(kind.where(_CLASS_OF_KIND.__contains__) & ~on_host)
-    start = ints(events, "start_ns")[rows]
-    end = start + ints(events, "duration_ns")[rows]
-    order = np.lexsort((end, start))
-    rows = rows[order]
+    starts, durations = ints(events, "start_ns"), ints(events, "duration_ns")
+    rows = rows[_order(starts[rows], starts[rows] + durations[rows])]
+    launch = launches_of(events, rows, calls=on_host, is_runtime=kind.where(Kind.RUNTIME.value.__eq__))
+    launched, called = launch >= 0, starts[launch]
     class_of_code = np.array([*(_CLASS_OF_KIND.get(value, -1) for value in kind.values), -1], np.int64)
     return DeviceWork(
-        events=events,
         row=rows,
-        start=start[order],
-        end=end[order],
+        start=starts[rows],
+        end=starts[rows] + durations[rows],
         device=Coded(device.codes[rows], device.values),
-        stream=ints(events, "stream")[rows],
-        step=ints(events, "step")[rows],
+        stream=ints_at(events, "stream", rows),
+        step=ints_at(events, "step", rows),
         work_class=class_of_code[kind.codes[rows]],
-        launch=launches_of(events, rows, calls=on_host, is_runtime=kind.where(Kind.RUNTIME.value.__eq__)),
+        launch=launch,
+        launch_start=np.where(launched, called, _NEVER),
+        launch_end=np.where(launched, called + durations[launch], _NEVER),
     )
+
+
+def _order(start: Ints, end: Ints) -> Ints | slice:
+    """Return the order by start and end; profilers mostly write events in this order."""
+    is_ordered = (start[1:] > start[:-1]) | ((start[1:] == start[:-1]) & (end[1:] >= end[:-1]))
+    return slice(None) if is_ordered.all() else np.lexsort((end, start))
 
 
 def is_accelerator(device: str) -> bool:
@@ -111,10 +109,10 @@ def launches_of(events: EventTable, rows: Ints, *, calls: Flags, is_runtime: Fla
     candidates = np.flatnonzero(calls & (correlation >= 0))
     if not len(candidates) or not len(rows):
         return np.full(len(rows), -1, np.int64)
-    candidates = candidates[np.lexsort((~is_runtime[candidates], correlation[candidates]))]
-    position = np.searchsorted(correlation[candidates], correlation[rows])
-    candidate = candidates[np.minimum(position, len(candidates) - 1)]
-    return np.where((correlation[candidate] == correlation[rows]) & (correlation[rows] >= 0), candidate, -1)
+    from_runtime = is_runtime[candidates]
+    candidates = np.concatenate([candidates[from_runtime], candidates[~from_runtime]])
+    index = look_up(correlation[rows], correlation[candidates])
+    return np.where(index >= 0, candidates[index], -1)
 
 
 def groups_of(group: npt.NDArray[np.int64]) -> list[Ints]:

@@ -126,9 +126,19 @@ def test_a_recording_without_steps_is_predicted_as_a_whole() -> None:
     ]
 
 
+@pytest.mark.parametrize(("factor", "code"), [(0, "shorter"), (1, "unchanged"), (3, "longer")])
+def test_the_verdict_is_the_median_step(factor: float, code: str) -> None:
+    result = up.what_if(host().build(), {"inner": factor})
+    (verdict,) = result.verdict
+    row = result.rows[0]
+    assert verdict.code == code
+    assert (verdict.values["measured_ns"], verdict.values["predicted_ns"]) == (row.measured_ns, row.predicted_ns)
+    assert verdict.text in str(result)
+
+
 def test_assumptions_are_stated() -> None:
     result = up.what_if(host().build(), {"inner": 0})
-    assert [each.code for each in result.assumptions] == ["order", "lags", "loading", "speed"]
+    assert [each.code for each in result.assumptions] == ["order", "lags", "loading", "speed", "recording"]
     assert result.assumptions[0].text in str(result)
 
 
@@ -141,6 +151,18 @@ def test_changes_that_are_no_factors_are_refused(changes: Any) -> None:
 def test_a_change_that_applies_to_nothing_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="aten::nothing"):
         up.what_if(host().build(), {"aten::nothing": 0})
+
+
+@pytest.mark.parametrize(("name", "suggested"), [("inne", "'inner'"), ("dat", "'data'")])
+def test_a_misspelled_name_is_corrected(name: str, suggested: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"Did you mean .*{suggested}.*\\?"):
+        up.what_if(host().build(), {name: 0})
+
+
+def test_nothing_is_suggested_for_a_kind_that_was_not_recorded() -> None:
+    with pytest.raises(ConfigurationError, match="'data'") as error:
+        up.what_if(host().build(), {"data": 0})
+    assert "Did you mean" not in str(error.value)
 
 
 def test_a_step_that_was_not_recorded_is_refused() -> None:

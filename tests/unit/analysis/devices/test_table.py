@@ -105,6 +105,22 @@ def test_devices_and_ranks_have_rows_of_their_own(make_trace: MakeTrace) -> None
     ]
 
 
+def test_cycles_of_a_rank_add_up_and_the_time_between_them_is_not_idle(make_trace: MakeTrace) -> None:
+    cycles = [
+        make_trace(
+            step(cycle, (begin, begin + 100)),
+            *launched((begin, begin + 1), (begin + 10, begin + 30), number=1),
+            *launched((begin, begin + 1), (begin + 40, begin + 50), number=2),
+            cycle=cycle,
+        )
+        for cycle, begin in enumerate((0, 10_000))
+    ]
+    table = device_table(Run(traces=tuple(cycles)))
+    assert [(row.cycle, row.step, row.busy_ns, row.idle_ns) for row in table] == [(0, 0, 30, 10), (1, 1, 30, 10)]
+    (device,) = table.devices
+    assert (device.span_ns, device.busy_ns, device.idle_ns) == (80, 60, 20)
+
+
 def test_the_verdict_names_idle_share_and_main_cause(make_trace: MakeTrace) -> None:
     table = device_table(make_trace(*launched((0, 5), (0, 25), number=1), *launched((60, 70), (75, 100), number=2)))
     assert [statement.code for statement in table.verdict] == ["idle", "cause_host_late"]
