@@ -117,7 +117,9 @@ def _predicted(source: Run, changes: dict[str, float], *, step: int | None, engi
     from unified_profiler.presentation.texts import render_statement
 
     result = what_if(source, changes, step=step, engine=engine)
-    footer = tuple(render_statement("what_if", each, language=language) for each in result.assumptions)
+    footer = tuple(
+        render_statement("what_if", each, language=language) for each in (*result.verdict, *result.assumptions)
+    )
     return replace(result, footer=footer)
 
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import gzip
 import importlib.util
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import urllib.parse
 import urllib.request
 import webbrowser
 from collections.abc import Callable, Iterator
@@ -82,6 +85,27 @@ def test_the_browser_is_opened_at_the_address_that_is_printed(invoke: Invoke, ru
     assert result.exit_code == 0, result.stderr
     assert re.findall(r"^http://.*$", result.stdout, re.MULTILINE) == opened
     assert "8 events" in result.stdout
+
+
+def test_the_critical_path_is_part_of_the_timeline(
+    invoke: Invoke, run_dir: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[bytes] = []
+    monkeypatch.setattr(view, "_wait_for_signal", lambda: served.append(_trace_at(opened[-1])))
+    for options in ((), ("--critical-path",)):
+        assert invoke("view", run_dir, "--rank", "0", *options).exit_code == 0
+    without, with_path = (json.loads(text)["traceEvents"] for text in served)
+    names = {event["args"]["name"] for event in with_path if event["name"] == "process_name"}
+    assert "critical path" in names
+    assert len(with_path) > len(without)
+
+
+def _trace_at(address: str) -> bytes:
+    """Return the timeline that the page at an address loads."""
+    url = urllib.parse.unquote(address.partition("url=")[2].partition("&")[0])
+    with urllib.request.urlopen(url) as file:  # noqa: S310  our own
+        content: bytes = file.read()
+    return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
 
 
 def test_no_browser_is_opened_if_none_is_wanted(invoke: Invoke, run_dir: Path, opened: list[str]) -> None:
