@@ -37,13 +37,14 @@ _HIDDEN_KERNELS, _EXPOSED = 200, 500_000
 """Number of kernels that run during the all-reduce, and how much longer it takes than these."""
 _COPY_LEAD, _COPY = 10_000, 8_000
 _ANSWER = """
-import json, resource, sys, time
+import json, sys, time
 import unified_profiler as up
 start = time.perf_counter()
 run = up.read(sys.argv[1])
 table = up.device_table(run)
 spent = time.perf_counter() - start
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+from benchmarks.normalizing import peak_memory
+peak = peak_memory()
 events = sum(len(trace) for trace in run.traces)
 print(json.dumps({"seconds": spent, "peak": peak, "events": events, "rows": table.table.to_pylist()}))
 """

@@ -1,4 +1,4 @@
-"""TensorFlow: a training by v1 sessions with and without the Profiler, and what normalizing an XPlane costs."""
+"""TensorFlow: a training by v1 sessions with and without the Profiler; the cost of reading XPlane and RunMetadata."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ v1 = tf.compat.v1
 STEPS = 20
 ROUNDS = 41
 EAGER_STEPS = 400
+LAYERS = 300
+"""Layers of the network whose step runs thousands of nodes with different names."""
 
 
 def measure() -> list[Figure]:
     """Measure everything, in one process."""
-    return [*sessions(), normalizing()]
+    return [*sessions(), normalizing(), *reading_nodes()]
 
 
 def sessions() -> list[Figure]:
@@ -78,6 +80,56 @@ def normalizing() -> Figure:
         best = min(seconds(lambda: TensorFlowNormalizer().normalize(capture)) for _ in range(3))
     cost = best / events * 1e6
     return Figure(name="XPlane: cost of an event", value=cost, unit="µs", at_most=5, note=f"{events} events")
+
+
+def reading_nodes() -> list[Figure]:
+    """Measure the CPU time of a node of RunMetadata: in one run, all of whose nodes differ, and if runs repeat them."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = _traced_runs(Path(folder), runs=10)
+        return [_cost_of_a_node("distinct nodes", files[:1]), _cost_of_a_node("repeated nodes", files)]
+
+
+def _traced_runs(folder: Path, *, runs: int) -> list[Path]:
+    """Write the RunMetadata of some steps of a deep network, each node of which has its own name."""
+    files = [folder / f"run-{number}.pb" for number in range(runs)]
+    with tf.Graph().as_default(), v1.Session() as session:
+        train = v1.train.AdamOptimizer().minimize(tf.reduce_mean(_deep_network()))
+        session.run(v1.global_variables_initializer())
+        session.run(train)
+        for file in files:
+            metadata = v1.RunMetadata()
+            session.run(train, options=v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE), run_metadata=metadata)
+            file.write_bytes(metadata.SerializeToString())
+    return files
+
+
+def _deep_network() -> Any:
+    hidden: Any = tf.ones([4, 8])
+    for number in range(LAYERS):
+        with v1.variable_scope(f"dense_{number}"):
+            product = hidden @ v1.get_variable("kernel", [8, 8])
+            hidden = tf.nn.relu(tf.nn.bias_add(product, v1.get_variable("bias", [8])))
+    return hidden
+
+
+def _cost_of_a_node(nodes: str, files: list[Path]) -> Figure:
+    capture = NativeCapture(backend="tensorflow", files=tuple(files))
+    kinds = TensorFlowNormalizer().normalize(capture).column("kind").to_pylist()
+    count = sum(kind != "memory" for kind in kinds)
+    best = min(_cpu_seconds(lambda: TensorFlowNormalizer().normalize(capture)) for _ in range(5))
+    return Figure(
+        name=f"RunMetadata: cost of a node, {nodes}",
+        value=best / count * 1e6,
+        unit="µs",
+        at_most=10,
+        note=f"{count} nodes in {len(files)} {'run' if len(files) == 1 else 'runs'}",
+    )
+
+
+def _cpu_seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
 
 
 def _training() -> tuple[Any, dict[Any, Any]]:

@@ -21,7 +21,7 @@ from unified_profiler.testing.fleets import Fleet, HostClock, Straggler
 SIZES = (8, 16, 32, 64)
 STEPS, OUTER_OPS = 200, 1000
 _ANSWER = """
-import json, resource, sys, time
+import json, sys, time
 import unified_profiler as up
 start = time.perf_counter()
 run = up.read(sys.argv[1])
@@ -29,7 +29,8 @@ table = up.rank_table(run)
 spent = time.perf_counter() - start
 slow = [[s.rank, s.since, s.cause, [name for name, _ in s.names]] for s in table.stragglers]
 clocks = [[c.rank, c.ahead_ns, c.drift, c.at_ns] for c in table.clocks.ranks]
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+from benchmarks.normalizing import peak_memory
+peak = peak_memory()
 events = sum(len(trace) for trace in run.traces)
 print(json.dumps({"seconds": spent, "peak": peak, "slow": slow, "clocks": clocks, "events": events}))
 """
@@ -45,8 +46,8 @@ def measure() -> list[Figure]:
     wrong = sum(_wrong(answer, _fleet(ranks)) for ranks, answer in answers.items())
     off = max(_clock_error(answer, _fleet(ranks)) for ranks, answer in answers.items())
     return [
-        Figure(name="slow ranks told, reading included", value=last["seconds"], unit="s", at_most=15, note=size),
-        Figure(name="slow ranks told, memory", value=last["peak"] / 1e9, unit="GB", at_most=2, note=size),
+        Figure(name="slow ranks found, reading included", value=last["seconds"], unit="s", at_most=15, note=size),
+        Figure(name="slow ranks found, memory", value=last["peak"] / 1e9, unit="GB", at_most=2, note=size),
         Figure(
             name="cost of a rank: 64 ranks / 8",
             value=cost[SIZES[-1]] / cost[SIZES[0]],
@@ -54,7 +55,9 @@ def measure() -> list[Figure]:
             at_most=1.5,
             note=note,
         ),
-        Figure(name="slow ranks told wrongly", value=wrong, unit="ranks", at_most=0, note="rank, step, cause and name"),
+        Figure(
+            name="slow ranks found wrongly", value=wrong, unit="ranks", at_most=0, note="rank, step, cause and name"
+        ),
         Figure(
             name="clocks of machines, largest error",
             value=off / 1e3,
