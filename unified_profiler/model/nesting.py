@@ -6,6 +6,7 @@ to a lane of its own, so that every lane nests.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -40,39 +41,56 @@ class Nesting:
 
 def nest(table: EventTable) -> EventTable:
     """Number the events and fill in parent, depth and self time; counters stay outside the tree."""
-    spans = np.flatnonzero(~is_kind(table, Kind.COUNTER))
-    start, duration, pid, tid = (int_column(table, name) for name in ("start_ns", "duration_ns", "pid", "tid"))
-    nesting = find_nesting(start[spans], duration[spans], pid[spans], tid[spans])
-    parent, depth, self_ns = np.full(len(table), -1, np.int64), np.zeros(len(table), np.int64), duration.copy()
-    parent[spans] = np.where(nesting.parent >= 0, spans[nesting.parent], -1)
-    depth[spans], self_ns[spans] = nesting.depth, nesting.self_ns
+    columns = [int_column(table, name) for name in ("start_ns", "duration_ns", "pid", "tid")]
+    is_counter = is_kind(table, Kind.COUNTER)
+    nesting = _nesting_of(~is_counter, columns) if is_counter.any() else find_nesting(*columns)
     table = with_column(table, "id", np.arange(len(table), dtype=np.int64))
-    table = with_column(table, "parent_id", number_array(parent, missing=parent < 0))
-    table = with_column(table, "depth", depth)
-    table = with_column(table, "self_ns", self_ns)
-    if np.array_equal(nesting.tid, tid[spans]):
+    table = with_column(table, "parent_id", number_array(nesting.parent, missing=nesting.parent < 0))
+    table = with_column(table, "depth", nesting.depth)
+    table = with_column(table, "self_ns", nesting.self_ns)
+    if np.array_equal(nesting.tid, tid := columns[-1]):
         return table
-    lanes, is_unknown = tid.copy(), is_null(table.column("tid"))
-    lanes[spans] = nesting.tid
-    return with_column(table, "tid", number_array(lanes, missing=is_unknown & (lanes == tid)))
+    is_unknown = is_null(table.column("tid")) & (nesting.tid == tid)
+    return with_column(table, "tid", number_array(nesting.tid, missing=is_unknown))
+
+
+def _nesting_of(spans: npt.NDArray[np.bool_], columns: Sequence[Ints]) -> Nesting:
+    """Compute the tree of some events, given their columns; the others have no parent and no child."""
+    rows = np.flatnonzero(spans)
+    nesting = find_nesting(*(column[rows] for column in columns))
+    _, duration, _, tid = (column.copy() for column in columns)
+    parent, depth = np.full(len(spans), -1, np.int64), np.zeros(len(spans), np.int64)
+    parent[rows] = np.where(nesting.parent >= 0, rows[nesting.parent], -1)
+    depth[rows], duration[rows], tid[rows] = nesting.depth, nesting.self_ns, nesting.tid
+    return Nesting(parent=parent, depth=depth, self_ns=duration, tid=tid)
 
 
 def find_nesting(start: Ints, duration: Ints, pid: Ints, tid: Ints) -> Nesting:
     """Compute the tree of each (pid, tid). Events of zero duration count as one nanosecond."""
     end = start + np.maximum(duration, 1)
     order = _sorted_rows(start, end, pid, tid)
-    parent, depth, lane = np.full(len(start), -1, np.int64), np.zeros(len(start), np.int64), tid.copy()
-    free_lane = max(FIRST_LANE, int(tid.max(initial=0)) + 1)
-    for group in _groups(pid[order], tid[order]):
-        rows = order[group]
-        depths, parents = _fast_tree(start[rows], end[rows])
-        if parents is None:
-            depths, parents, moved = _slow_tree(start[rows], end[rows])
-            lane[rows] = np.where(moved > 0, free_lane + moved - 1, lane[rows])
-            free_lane += int(moved.max(initial=0))
-        depth[rows] = depths
-        parent[rows] = np.where(parents >= 0, rows[parents], -1)
+    if np.array_equal(order, np.arange(len(order))):
+        parent, depth, lane = _sorted_nesting(start, end, pid, tid)
+    else:
+        parent, depth, lane = (np.empty(len(order), np.int64) for _ in range(3))
+        parents, depth[order], lane[order] = _sorted_nesting(start[order], end[order], pid[order], tid[order])
+        parent[order] = np.where(parents >= 0, order[parents], -1)
     return Nesting(parent=parent, depth=depth, self_ns=_self_time(duration, parent), tid=lane)
+
+
+def _sorted_nesting(start: Ints, end: Ints, pid: Ints, tid: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return parents, depths and lanes of events sorted by (pid, tid, start, -end)."""
+    parent, depth, lane = np.empty(len(start), np.int64), np.empty(len(start), np.int64), tid.copy()
+    free_lane = max(FIRST_LANE, int(tid.max(initial=0)) + 1)
+    for group in _groups(pid, tid):
+        depths, parents = _fast_tree(start[group], end[group])
+        if parents is None:
+            depths, parents, moved = _slow_tree(start[group], end[group])
+            lane[group] = np.where(moved > 0, free_lane + moved - 1, lane[group])
+            free_lane += int(moved.max(initial=0))
+        depth[group] = depths
+        parent[group] = parents if not group.start else np.where(parents >= 0, parents + group.start, -1)
+    return parent, depth, lane
 
 
 def _sorted_rows(start: Ints, end: Ints, pid: Ints, tid: Ints) -> Ints:
@@ -90,7 +108,7 @@ def _sorted_rows(start: Ints, end: Ints, pid: Ints, tid: Ints) -> Ints:
 def _groups(pid: Ints, tid: Ints) -> list[slice]:
     if not len(pid):
         return []
-    boundaries = np.flatnonzero((np.diff(pid) != 0) | (np.diff(tid) != 0)) + 1
+    boundaries = np.flatnonzero((pid[1:] != pid[:-1]) | (tid[1:] != tid[:-1])) + 1
     return [slice(a, b) for a, b in pairwise([0, *boundaries.tolist(), len(pid)])]
 
 
@@ -107,12 +125,13 @@ def _fast_tree(start: Ints, end: Ints) -> tuple[Ints, Ints | None]:
     parent = np.full(len(start), -1, np.int64)
     levels = int(depth.max(initial=0)) + 1
     by_depth = np.argsort(depth.astype(np.int16) if levels < _INT16_LEVELS else depth, kind="stable")
-    edges = np.searchsorted(depth[by_depth], np.arange(levels + 1))
-    rows_of_level = [by_depth[a:b] for a, b in pairwise(edges.tolist())]
+    rows_of_level = np.split(by_depth, np.bincount(depth, minlength=levels).cumsum()[:-1])
     for upper, lower in pairwise(rows_of_level):
-        parent[lower] = upper[np.searchsorted(upper, lower) - 1]
-    children = np.flatnonzero(parent >= 0)
-    return depth, parent if np.all(end[children] <= end[parent[children]]) else None
+        parents = upper[np.searchsorted(upper, lower) - 1]
+        if np.any(end[lower] > end[parents]):
+            return depth, None
+        parent[lower] = parents
+    return depth, parent
 
 
 def _slow_tree(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
@@ -139,10 +158,8 @@ def _fitting_lane(lanes: list[list[int]], end: Ints, begin: int, finish: int) ->
 
 
 def _self_time(duration: Ints, parent: Ints) -> Ints:
-    children = np.flatnonzero(parent >= 0)
-    if not len(children):
-        return duration.copy()
-    spent = np.bincount(parent[children], weights=duration[children], minlength=len(duration))
+    # the first entry is the time of the roots
+    spent = np.bincount(parent + 1, weights=duration, minlength=len(duration) + 1)[1:]
     return duration - spent.astype(np.int64)
 
 

@@ -250,7 +250,7 @@ def _next_fields(buffer: Buffer, position: Ints, end: Ints) -> tuple[Ints, Ints,
     after = np.where(is_bytes, after + value, after)
     if len(fixed):
         value[fixed], after[fixed] = buffer.fixed(position[fixed], wire_type[fixed])
-        is_valid[fixed] = np.isin(wire_type[fixed], list(_FIXED_SIZES))
+        is_valid[fixed] = (tag[fixed] > 7) & np.isin(wire_type[fixed], list(_FIXED_SIZES))
     damaged = np.flatnonzero(~is_valid | (after > end))
     if len(damaged):
         raise _damage(int(position[damaged[0]]))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +35,6 @@ OTHER_LAYOUT, CPU_LAYOUT = -1, 0
 """Numbers of the events that are read as dictionaries and as `CpuArgs`; those of `LAYOUTS` follow."""
 
 _FLOW_PHASES = frozenset({"s", "f", "t"})
-_LABEL = attrgetter("ph", "cat", "pid", "tid", "name")
 _LAYOUT_NUMBERS = dict.fromkeys(("cpu_op", "user_annotation", "python_function"), CPU_LAYOUT) | {
     layout.category: number for number, layout in enumerate(LAYOUTS.values(), CPU_LAYOUT + 1)
 }
@@ -81,7 +79,8 @@ class LabelIndex(dict[tuple[str, str, int | str, int | str, str], int]):
 
     def look_up(self, events: Sequence[Any]) -> tuple[Codes, Codes, Codes]:
         """Return for each event its label, whether to keep it, drop it or read it as metadata, and its layout."""
-        label = np.fromiter(map(self.__getitem__, map(_LABEL, events)), np.int32, len(events))
+        labels = [(event.ph, event.cat, event.pid, event.tid, event.name) for event in events]
+        label = np.fromiter(map(self.__getitem__, labels), np.int32, len(events))
         return label, np.frombuffer(self.action, np.int8)[label], np.frombuffer(self.layout, np.int8)[label]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from unified_profiler.spi.protobuf import message_classes
@@ -81,6 +81,8 @@ def test_values_of_a_fixed_size_are_bits(value: float, half: int) -> None:
 
 
 @given(st.integers(0, 8).flatmap(lambda size: st.binary(min_size=size, max_size=size + 12)))
+@example(bytes([FIXED64]) + bytes(8))
+@example(bytes([FIXED32]) + bytes(4))
 def test_any_bytes_are_decoded_alike_alone_and_together(data: bytes) -> None:
     """Copies that are decoded together give the fields of one that is decoded alone, or the same kind of error."""
     copies = 70
