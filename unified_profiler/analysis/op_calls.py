@@ -97,7 +97,8 @@ def _summed(keys: pa.Table, measures: Mapping[str, Ints], shown: Flags, group: I
     first[group[::-1]] = rows[::-1]
     sums = {name: np.zeros(len(first), np.int64) for name in measures}
     for name, values in measures.items():
-        np.add.at(sums[name], group, values[rows])
+        if values.any():  # most traces have no device time, no memory or no FLOPs
+            np.add.at(sums[name], group, values[rows])
     of_group = keys.take(number_array(first))
     return pa.table({**{name: of_group.column(name) for name in keys.column_names}, **sums})
 

@@ -114,5 +114,7 @@ def _branch(amount: Ints, owner: Ints, parent: Ints) -> Branch:
     """Add each amount to its owner and, for the total, to all ancestors of the owner."""
     own = np.zeros(len(amount), np.int64)
     owned = np.flatnonzero((amount != 0) & (owner >= 0))
+    if not len(owned):
+        return Branch(own=own, total=own)
     np.add.at(own, owner[owned], amount[owned])
     return Branch(own=own, total=own + within(own, parent))

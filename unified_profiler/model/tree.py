@@ -66,6 +66,8 @@ class Tree:
         """Return for each event the path of the links that enclose or equal it, as codes and their texts."""
         path = np.full(len(links), -1, np.int64)
         path_texts: list[str] = []
+        if not links.any():
+            return path, path_texts
         for rows in self.levels:
             parents = self.parent[rows]
             parent_path = np.where(parents >= 0, path[parents], -1)

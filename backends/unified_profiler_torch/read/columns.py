@@ -190,9 +190,10 @@ class KinetoColumns:
 
     @property
     def _step(self) -> Ints:
-        steps = [step_number(name) for name in self.names]
-        by_name = np.array([MISSING if step is None else step for step in steps], np.int64)
-        return np.where(self._is_kind(Kind.STEP), by_name[self.name], MISSING)
+        step, rows = np.full(len(self.name), MISSING, np.int64), np.flatnonzero(self._is_kind(Kind.STEP))
+        numbers = [step_number(self.names[name]) for name in self.name[rows].tolist()]
+        step[rows] = [MISSING if number is None else number for number in numbers]
+        return step
 
     @property
     def _rank(self) -> int | None:
@@ -303,6 +304,8 @@ class KinetoColumns:
         frames = self._has_category("python_function") & self._is_kind(Kind.MODULE) & self.modules_from_frames
         outer, paths = self.tree.paths(frames, self.name, labels, separator=".")
         scripted = [script_path(rest) for rest in self.events.args.rest]
+        if not any(scripted):
+            return outer, list(paths)
         by_rest = np.array([*(-1 if path is None else code for code, path in enumerate(scripted)), -1], np.int64)
         inner = by_rest[self.events.column("rest")]
         relative = [path and f"{RELATIVE}{path}" for path in scripted]

@@ -138,9 +138,11 @@ class KinetoEvents:
         return group
 
     def column(self, name: str) -> Ints:
-        """Return an integer column of all blocks, with `MISSING` or -1 for blocks that lack it."""
-        default = MISSING if name in NUMBERS.values() else -1
-        column, end = np.full(sum(len(block["ts"]) for block in self.blocks), default, np.int64), 0
+        """Return an integer column of all blocks, read-only, with `MISSING` or -1 for blocks that lack it."""
+        default, rows = MISSING if name in NUMBERS.values() else -1, sum(len(block["ts"]) for block in self.blocks)
+        if not any(name in block for block in self.blocks):
+            return np.broadcast_to(np.int64(default), rows)
+        column, end = np.full(rows, default, np.int64), 0
         for block in self.blocks:
             start, end = end, end + len(block["ts"])
             if name in block:
