@@ -79,7 +79,7 @@ def against_torch(folder: Path) -> list[Figure]:
             value=run["theirs"] / run["ours"],
             unit="x",
             against=NATIVE,
-            at_least=15,
+            at_least=18,
             note=note,
         ),
         Figure(

@@ -66,16 +66,12 @@ def _look_up_dense(values: Ints, keys: Ints, smallest: int, largest: int) -> Int
 
 def text_column(codes: npt.NDArray[Any], texts: Iterable[str | None]) -> pa.DictionaryArray | None:
     """Build a text column; negative codes and texts that are None become null. Return None if all values are null."""
-    texts = list(texts)
-    distinct = [text for text in dict.fromkeys(texts) if text is not None]
-    if not distinct:
-        return None
-    numbers: dict[str | None, int] = {None: -1, **{text: number for number, text in enumerate(distinct)}}
-    lookup = np.array([*map(numbers.__getitem__, texts), -1], np.int32)
+    numbers = Index({None: 0})  # null is the first, so that it becomes -1
+    lookup = np.append(numbers.codes(texts, np.int32), np.int32(0)) - 1
     indices = lookup[codes]
-    if len(indices) and (indices < 0).all():
+    if len(numbers) == 1 or (len(indices) and (indices < 0).all()):
         return None
-    return dictionary_array(indices, text_array(distinct))
+    return dictionary_array(indices, text_array(list(numbers)[1:]))
 
 
 def dictionary_array(codes: npt.NDArray[Any], values: pa.Array) -> pa.DictionaryArray:

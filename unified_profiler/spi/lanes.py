@@ -7,10 +7,12 @@ Only calls, which wait for the events that they run, enclose others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import neg
 from zlib import crc32
 
-from unified_profiler.model.nesting import FIRST_LANE
+import numpy as np
+
+from unified_profiler.model.nesting import FIRST_LANE, Ints
+from unified_profiler.model.tree import Flags
 
 _BASE = FIRST_LANE + (1 << 36)  # above the lanes that readers number from FIRST_LANE on
 _LANES_PER_NAME = 1 << 12
@@ -21,42 +23,52 @@ def lane_number(name: str, lane: int = 0) -> int:
     return _BASE + crc32(name.encode()) * _LANES_PER_NAME + lane
 
 
-def assign_lanes(start: Sequence[int], end: Sequence[int], is_call: Sequence[bool]) -> list[int]:
+def assign_lanes(start: Ints, end: Ints, is_call: Flags | None = None) -> Ints:
     """Give each event the first lane that is free, or in which an open call lasts until the event's end.
 
     Without calls this is greedy interval partitioning: as many lanes as events run at once, which is the minimum.
     """
-    lanes: list[list[int]] = []
-    assigned = [0] * len(start)
-    order = sorted(zip(start, map(neg, end), range(len(start)), strict=True))
-    if not any(is_call):
-        return _without_calls(order, assigned)
-    for _, _, event in order:
-        assigned[event] = _first_fit(lanes, start, end, is_call, event)
-        lanes[assigned[event]].append(event)
-    return assigned
+    order = np.lexsort((-end, start))
+    spans = list(zip(start[order].tolist(), end[order].tolist(), strict=True))
+    lanes: Ints = np.empty(len(order), np.int64)
+    if is_call is None or not is_call.any():
+        lanes[order] = _without_calls(spans)
+    else:
+        lanes[order] = _with_calls(spans, is_call[order].tolist())
+    return lanes
 
 
-def _without_calls(order: Sequence[tuple[int, int, int]], assigned: list[int]) -> list[int]:
-    """Assign lanes to events, given as start, negative end and index, none of which encloses another."""
+def _without_calls(spans: Sequence[tuple[int, int]]) -> list[int]:
+    """Assign lanes to events, given as start and end in this order, none of which encloses another."""
     free_at: list[int] = []
-    for start, negative_end, event in order:
+    lanes = []
+    for start, end in spans:
         lane = 0
         while lane < len(free_at) and free_at[lane] > start:
             lane += 1
-        assigned[event] = lane
-        free_at[lane : lane + 1] = [max(-negative_end, start + 1)]
-    return assigned
+        lanes.append(lane)
+        free_at[lane : lane + 1] = [max(end, start + 1)]
+    return lanes
 
 
-def _first_fit(
-    lanes: list[list[int]], start: Sequence[int], end: Sequence[int], is_call: Sequence[bool], event: int
-) -> int:
+def _with_calls(spans: Sequence[tuple[int, int]], is_call: Sequence[bool]) -> list[int]:
+    """Assign lanes to events some of which are calls, given in the same way."""
+    running: list[list[int]] = []
+    lanes = []
+    for event in range(len(spans)):
+        lane = _first_fit(running, spans, is_call, event)
+        running[lane].append(event)
+        lanes.append(lane)
+    return lanes
+
+
+def _first_fit(lanes: list[list[int]], spans: Sequence[tuple[int, int]], is_call: Sequence[bool], event: int) -> int:
     """Return the lane of an event, a new one if none fits, and drop the events that have ended from the lanes."""
+    start, end = spans[event]
     for number, running in enumerate(lanes):
-        while running and max(end[running[-1]], start[running[-1]] + 1) <= start[event]:
+        while running and max(spans[running[-1]][1], spans[running[-1]][0] + 1) <= start:
             running.pop()
-        if not running or (is_call[running[-1]] and end[event] <= end[running[-1]]):
+        if not running or (is_call[running[-1]] and end <= spans[running[-1]][1]):
             return number
     lanes.append([])
     return len(lanes) - 1

@@ -102,7 +102,11 @@ class _ScopeForms(dict[str, int]):
         self._live_classes = classes | {class_stem(name) for name in live.names}
 
     def __missing__(self, part: str) -> int:
-        self[part] = number = self._forms[self._form(part)]
+        name, _, suffix = part.rpartition("_")
+        first = f"{name}_0"
+        # numbers at the end distinguish no scopes, unless a live object has such a name
+        is_numbered = suffix.isdecimal() and part != first and not self._live.names
+        self[part] = number = self[first] if is_numbered else self._forms[self._form(part)]
         return number
 
     def _form(self, part: str) -> Hashable:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,10 +10,9 @@ SPANS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20), st.booleans()
 
 
 def _assigned(spans: list[tuple[int, int, bool]]) -> tuple[list[range], list[int]]:
-    start = [begin for begin, _, _ in spans]
-    end = [begin + duration for begin, duration, _ in spans]
-    lanes = assign_lanes(start, end, [is_call for *_, is_call in spans])
-    return [range(begin, max(finish, begin + 1)) for begin, finish in zip(start, end, strict=True)], lanes
+    start, duration = (np.array([span[part] for span in spans], np.int64) for part in range(2))
+    lanes = assign_lanes(start, start + duration, np.array([is_call for *_, is_call in spans], np.bool_))
+    return [range(begin, begin + max(length, 1)) for begin, length, _ in spans], lanes.tolist()
 
 
 @given(SPANS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from unified_profiler.spi.xplane.lanes import device_name
 
@@ -43,34 +42,24 @@ def dtype_enum() -> dict[str, int]:
     return {name: number for number, name in enumerate(names)} | references
 
 
-class Label(NamedTuple):
-    """A parsed node label."""
+Label = tuple[str, str, str, str]
+"""Node, type, inputs (separated by a comma and a space), and the text of a label that does not have the form of a node.
 
-    node: str
-    op_type: str
-    inputs: str = ""
-    """Separated by a comma and a space."""
-    details: str | None = None
-    """The text of a label that does not have the form of a node."""
+A plain tuple, since there is one for each node.
+"""
 
 
 def read_label(node_name: str, label: str) -> Label:
     """Parse the label of a node; a label in another form contributes only its text."""
-    if common := _common_label(node_name, label):
-        return common
-    if match := _LABEL.match(label):
-        return Label(node_name or match["node"], match["op_type"], match["inputs"])
-    return Label(node_name, node_name.rpartition("/")[2] or label, details=label or None)
-
-
-def _common_label(node_name: str, label: str) -> Label | None:
-    """Parse the most common form, `name = Type(input, input)`, in half the time of the pattern; None for others."""
+    # the most common form, `name = Type(input, input)`, in half the time of the pattern
     name, _, rest = label.partition(" = ")
-    op_type, bracket, inputs = rest.partition("(")
-    is_common = name == node_name and bracket and op_type.isidentifier() and op_type.isascii()
-    if not is_common or name.startswith("[") or not name or label[-1] != ")":
-        return None
-    return Label(name, op_type, inputs[:-1])
+    if name == node_name and rest[-1:] == ")" and name[:1] != "[" and name:
+        op_type, _, inputs = rest.partition("(")
+        if op_type.isidentifier() and op_type.isascii():
+            return name, op_type, inputs[:-1], ""
+    if match := _LABEL.match(label):
+        return node_name or match["node"], match["op_type"], match["inputs"], ""
+    return node_name, node_name.rpartition("/")[2] or label, "", label
 
 
 def read_kernel_label(node_name: str, label: str) -> Label:
@@ -81,7 +70,7 @@ def read_kernel_label(node_name: str, label: str) -> Label:
     match = _KERNEL.match(label)
     annotation = match["annotation"].rpartition("::")[2] if match else node_name
     node, _, op_type = annotation.partition(":")
-    return Label(node, op_type, details=(match["details"] if match else label) or None)
+    return node, op_type, "", match["details"] if match else label
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,10 @@ from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from unified_profiler.model.arrow_arrays import number_array, text_array
 from unified_profiler.model.columns import Index
 from unified_profiler.model.foreign_values import LARGEST
 from unified_profiler.model.nesting import Ints
@@ -99,12 +102,19 @@ class NodeStats:
         """Duration of each node."""
         return self._times(_ALL_END)
 
-    def times(self) -> list[str]:
+    def times(self) -> list[pa.StringArray]:
         """Return thread and other times of each node, those of the operator only if they differ from the node's."""
         scheduled = self.nodes.integers(_SCHEDULED[1])
         scheduled = np.where(scheduled != 0, scheduled, _nanoseconds(self.nodes.integers(_SCHEDULED[0])))
-        columns = scheduled, self.nodes.integers(_THREAD_ID), *map(self._times, (_OP_START, _OP_END)), self.duration_ns
-        return [_times_json(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+        op_start, op_end = map(self._times, (_OP_START, _OP_END))
+        differs = (op_start != 0) | (op_end != self.duration_ns)
+        members = {
+            "scheduled_ns": scheduled,
+            "thread_id": self.nodes.integers(_THREAD_ID),
+            "op_start_rel_ns": op_start,
+            "op_end_rel_ns": np.where(differs, op_end, 0),
+        }
+        return [_number_members(name, values) for name, values in members.items() if values.any()]
 
     def outputs(self) -> Coded[Outputs]:
         """Return shapes, types and memory of the outputs, which the node itself need not have allocated."""
@@ -219,15 +229,11 @@ def _present(names: Any, values: Any) -> dict[str, int]:
     return {name: value for name, value in zip(names, values, strict=True) if value}
 
 
-def _times_json(scheduled: int, thread: int, op_start: int, op_end: int, duration: int) -> str:
-    text = f'"scheduled_ns":{scheduled},' if scheduled else ""
-    if thread:
-        text += f'"thread_id":{thread},'
-    if op_start:
-        text += f'"op_start_rel_ns":{op_start},'
-    if op_end and (op_start or op_end != duration):
-        text += f'"op_end_rel_ns":{op_end},'
-    return text
+def _number_members(name: str, values: Ints) -> pa.StringArray:
+    """Return a member of the JSON object of each node; an empty text where the value is zero."""
+    key, comma, nothing = text_array([f'"{name}":', ",", ""])
+    members = pc.binary_join_element_wise(key, number_array(values).cast(pa.string()), comma, nothing)
+    return pc.if_else(number_array(values != 0), members, nothing)
 
 
 def _outputs(rows: list[tuple[Any, ...]]) -> Outputs:

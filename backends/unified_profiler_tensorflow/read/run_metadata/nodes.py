@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from unified_profiler.model.arrow_arrays import number_array, text_array
 from unified_profiler.model.columns import Index, text_column
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, event_table
@@ -81,10 +83,8 @@ class DeviceNodes:
         return NodeEvents(joined([nodes, memory]).take(order), node[order], list(operators))
 
     def _lanes(self, stats: NodeStats, work: Coded[Work]) -> _Lanes:
-        is_call = [self.device.part is None and each.op_type in _CALLS for each in work.values]
-        start = stats.start_ns.tolist()
-        end = [begin + duration for begin, duration in zip(start, stats.duration_ns.tolist(), strict=True)]
-        lane = np.array(assign_lanes(start, end, [is_call[code] for code in work.codes.tolist()]), np.int64)
+        is_call = np.array([self.device.part is None and each.op_type in _CALLS for each in work.values], np.bool_)
+        lane = assign_lanes(stats.start_ns, stats.start_ns + stats.duration_ns, is_call[work.codes])
         numbers = range(int(lane.max(initial=-1)) + 1)
         tids = np.array([lane_number(self.device_name, number) for number in numbers], np.int64)
         return _Lanes(tids[lane], Coded(lane, [f"{self.device_name} lane {number}" for number in numbers]))
@@ -162,13 +162,15 @@ def _combined(columns: Sequence[Coded[str]]) -> Coded[str]:
     return Coded(codes, ["".join(v[code] for v, code in zip(values, row, strict=True)) for row in rows])
 
 
-def _attributes(head: Coded[str], times: list[str], tail: Coded[str]) -> list[str | None]:
-    """Return the JSON object of each row, None if it is empty."""
-    first, last = head.values, [*tail.values, ""]
-    of_last = tail.codes.tolist() or [-1] * len(times)
-    rows = zip(head.codes.tolist(), times, of_last, strict=True)
-    texts = [first[a] + middle + last[b] for a, middle, b in rows]
-    return [f"{{{text[:-1]}}}" if text else None for text in texts]
+def _attributes(head: Coded[str], times: Sequence[pa.StringArray], tail: Coded[str]) -> pa.StringArray:
+    """Return the JSON object of each row, null if it is empty."""
+    opening, closing, nothing = text_array(["{", "}", ""])
+    first, last = (text_array(part.values).take(number_array(part.codes)) for part in (head, tail))
+    objects = pc.binary_join_element_wise(opening, first, *times, *([last] if len(last) else []), closing, nothing)
+    # a member ends in a comma, which is one too many before the closing bracket
+    trimmed = pc.binary_replace_slice(objects.cast(pa.binary()), -2, -1, b"").cast(pa.string())
+    (null,) = pa.nulls(1, pa.string())
+    return pc.if_else(pc.equal(trimmed, closing), null, trimmed)
 
 
 def _texts(column: Coded[Any], text: Callable[[Any], str | None] = lambda text: text) -> pa.DictionaryArray | None:

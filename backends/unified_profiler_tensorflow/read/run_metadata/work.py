@@ -11,7 +11,7 @@ import msgspec
 
 from unified_profiler_tensorflow.read.node_lookup import NodeLookup
 from unified_profiler_tensorflow.read.run_metadata.builder import COPY, EventType, device_event_type, operator_type
-from unified_profiler_tensorflow.read.run_metadata.names import Device, Label, read_kernel_label, read_label
+from unified_profiler_tensorflow.read.run_metadata.names import Device, read_kernel_label, read_label
 
 _KERNEL_DETAILS = re.compile(r"^(?P<name>.+?) (?P<launch>(?:regs|grid|shm):.*)$")
 _COPY_TYPE = re.compile(r"<(?P<type>\w+)>")
@@ -64,7 +64,7 @@ class WorkReader:
         """
         # `repr`: the index of the runs, which is not checked, may contain a graph that has no hash
         known = self._known.setdefault((device.part, repr(graph)), {})
-        new = [pair for pair in labels if pair not in known]
+        new = [pair for pair in labels if pair not in known] if known else labels
         works = self._operators(new, graph or "") if device.part is None else self._parts(new, device.part, graph or "")
         known.update(zip(new, works, strict=True))
         return list(map(known.__getitem__, labels))
@@ -74,15 +74,14 @@ class WorkReader:
         for name, text in labels:
             node, op_type, inputs, details = read_label(name.decode(), text.decode())
             event_type = operator_type(op_type)
-            attributes = _Attributes(node, "", graph, inputs.split(", ") if inputs else None, details or "")
+            attributes = _Attributes(node, "", graph, inputs.split(", ") if inputs else None, details)
             members = _members(attributes)
             yield Work(event_type.layer, event_type.kind, op_type, node, op_type, members, *classify(node, op_type))
 
     def _parts(self, labels: Iterable[tuple[bytes, bytes]], part: str, graph: str) -> Iterator[Work]:
         for name, text in labels:
-            label = read_kernel_label(name.decode(), text.decode())
-            event_type, title, details = _device_work(part, name.decode(), label)
-            node, op_type = label.node, label.op_type
+            node, op_type, _, details = read_kernel_label(name.decode(), text.decode())
+            event_type, title, details = _device_work(part, name.decode(), details)
             members = _members(_Attributes(node, op_type, graph, details=details))
             columns = self.lookup.classify(node, op_type)
             yield Work(event_type.layer, event_type.kind, title, node, op_type, members, *columns)
@@ -93,9 +92,8 @@ def _members(attributes: _Attributes) -> str:
     return f"{text[1:-1]}," if text != "{}" else ""
 
 
-def _device_work(part: str, node_name: str, label: Label) -> tuple[EventType, str, str]:
+def _device_work(part: str, node_name: str, details: str) -> tuple[EventType, str, str]:
     """Return type and name of work on a part of an accelerator, and the other details of its label."""
-    details = label.details or ""
     event_type = device_event_type(part, details)
     if event_type is COPY:
         kind = _COPY_TYPE.search(part)

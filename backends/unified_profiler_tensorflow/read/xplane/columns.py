@@ -175,8 +175,8 @@ class XPlaneColumns:
         rows, end_ns = ends.late()
         rows = np.searchsorted(kept, rows)
         self._end[rows] = end_ns
-        lanes = assign_lanes(self._start[rows].tolist(), end_ns.tolist(), [False] * len(rows))
-        self._tid[rows] = [lane_number(_ASYNCHRONOUS, lane) for lane in lanes]
+        lanes = assign_lanes(self._start[rows], end_ns)
+        self._tid[rows] = [lane_number(_ASYNCHRONOUS, lane) for lane in lanes.tolist()]
         self._lane[rows] = len(self._lanes)
         self._lanes += [XPlaneLane(int(pid), lane_number(_ASYNCHRONOUS), _ASYNCHRONOUS) for pid in self._pid[rows[:1]]]
 
