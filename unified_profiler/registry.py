@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 
 from unified_profiler.errors import BackendError, ConfigurationError, FrameworkNotInstalledError, UnknownBackendError
 from unified_profiler.keywords import did_you_mean
@@ -75,7 +75,7 @@ def _entry_points(_: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
 
 def _modified(folder: str) -> tuple[str, int]:
     try:
-        return folder, Path(folder).stat().st_mtime_ns
+        return folder, os.stat(folder).st_mtime_ns  # noqa: PTH116  without a Path per call
     except OSError:
         return folder, 0
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unified_profiler.model.arrow_arrays import number_array, text_array
-from unified_profiler.model.columns import Index, text_column
+from unified_profiler.model.columns import text_column
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, event_table
 from unified_profiler.spi.groups import distinct_rows
@@ -39,7 +39,10 @@ _CALLS = frozenset(
 
 
 class NodeEvents(NamedTuple):
-    """Events, and the operator of each as an index into `nodes`, -1 for other events."""
+    """Events, and the operator of each as an index into `nodes`, -1 for other events.
+
+    A node occurs several times in `nodes` if it has several labels.
+    """
 
     table: EventTable
     node: Ints
@@ -74,13 +77,12 @@ class DeviceNodes:
         nodes = self._node_table(stats, work, lanes)
         if self.device.part is not None:
             return NodeEvents(nodes, np.full(len(nodes), -1, np.int64), [])
-        operators = Index()
-        of_label = operators.codes((each.node, each.name) for each in work.values)
         allocations = stats.allocations()
         memory = self._allocation_table(stats, allocations, work, lanes)
         order = np.argsort(np.concatenate([np.arange(len(nodes)), allocations.node]), kind="stable")
-        node = np.concatenate([of_label[work.codes], np.full(len(memory), -1, np.int64)])
-        return NodeEvents(joined([nodes, memory]).take(order), node[order], list(operators))
+        node = np.concatenate([work.codes, np.full(len(memory), -1, np.int64)])
+        operators = [(each.node, each.name) for each in work.values]
+        return NodeEvents(joined([nodes, memory]).take(order), node[order], operators)
 
     def _lanes(self, stats: NodeStats, work: Coded[Work]) -> _Lanes:
         is_call = np.array([self.device.part is None and each.op_type in _CALLS for each in work.values], np.bool_)
