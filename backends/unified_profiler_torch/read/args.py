@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from unified_profiler.model.columns import Index, encode
 from unified_profiler.model.foreign_values import int_or_none
-from unified_profiler_torch.read.args_layouts import ABSENT, MISSING, ArgsLayout, CpuArgs, DeviceArgs
+from unified_profiler_torch.read.args_layouts import ABSENT, MISSING, ArgsLayout, CpuArgs, DeviceArgs, InputArgs
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[Any]
@@ -74,6 +74,7 @@ class ArgsReader:
     rest: Index = field(default_factory=Index)
     """JSON objects of all other arguments; empty if there are none."""
     _layouts: dict[str, _LayoutIndex] = field(default_factory=dict)
+    _input_texts: dict[bytes, int | None] = field(default_factory=dict)
 
     def read_cpu(self, args: Sequence[CpuArgs]) -> Columns:
         """Read args that all fit `CpuArgs`."""
@@ -82,9 +83,23 @@ class ArgsReader:
             "forward": self.forward.codes([a.forward_thread for a in args], np.int32),
         }
         if [a.types for a in args].count(ABSENT) < len(args):
-            joined = [_DELIMITER.join((a.shapes, a.types, a.strides, a.concrete)) for a in args]
-            columns["inputs"] = self.inputs.codes(joined, np.int32)
+            columns["inputs"] = self.inputs.codes(map(_joined_inputs, args), np.int32)
         return columns
+
+    def inputs_code(self, members: bytes) -> int | None:
+        """Return the code of inputs given as members of a JSON object; None if there are other members."""
+        if members not in self._input_texts:
+            try:
+                code = self.inputs[_joined_inputs(_INPUT_ARGS.decode(b"{%b}" % members))]
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                code = None
+            self._input_texts[members] = code
+        return self._input_texts[members]
+
+    def forward_codes(self, threads: Ints) -> Codes:
+        """Return the codes of forward threads, -1 for none."""
+        codes, distinct = encode(threads)
+        return self.forward.codes([None if thread < 0 else thread for thread in distinct.tolist()], np.int32)[codes]
 
     def read_device(self, args: Sequence[DeviceArgs], layout: ArgsLayout) -> Columns:
         """Read args that all fit one layout."""
@@ -175,6 +190,13 @@ class _LayoutIndex(dict[bytes, int]):
         values = zip(self._keys, joined.split(_DELIMITER), strict=True)
         self[joined] = code = self._rest[_object([b"%b:%b" % pair for pair in values if pair[1]])]
         return code
+
+
+_INPUT_ARGS = msgspec.json.Decoder(InputArgs)
+
+
+def _joined_inputs(args: CpuArgs | InputArgs) -> bytes:
+    return _DELIMITER.join((args.shapes, args.types, args.strides, args.concrete))
 
 
 @cache

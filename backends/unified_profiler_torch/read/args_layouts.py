@@ -44,6 +44,15 @@ class CpuArgs(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True)
     python_module: int | None = msgspec.field(default=None, name="Python module id")
 
 
+class InputArgs(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """The arguments that describe an operator's inputs; decoding fails on any other key."""
+
+    shapes: msgspec.Raw = msgspec.field(default=ABSENT, name="Input Dims")
+    types: msgspec.Raw = msgspec.field(default=ABSENT, name="Input type")
+    strides: msgspec.Raw = msgspec.field(default=ABSENT, name="Input Strides")
+    concrete: msgspec.Raw = msgspec.field(default=ABSENT, name="Concrete Inputs")
+
+
 @dataclass(frozen=True)
 class ArgsLayout:
     """The keys of a category and the struct that decodes them."""

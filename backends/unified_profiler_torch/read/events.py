@@ -33,6 +33,7 @@ from unified_profiler_torch.read.labels import (
     LabelIndex,
     MetadataEvent,
 )
+from unified_profiler_torch.read.operator_text import Operators, read_operators
 from unified_profiler_torch.read.times import EventTimes, exact_nanoseconds, need_digits
 
 
@@ -67,42 +68,72 @@ class KinetoEvents:
     blocks: list[Columns] = field(default_factory=list)
     count: int = 0
     """Number of events read, kept or not."""
+    _has_operators: bool = True
+    """Whether most events of the last block were operators that can be read by their text."""
     _is_mixed: bool = False
     """Whether the last block had events of other forms than `CpuEvent`; the next one then probably has, too."""
 
     def add(self, block: bytes, path: Path) -> None:
         """Decode one block, a JSON list of events, and append its columns."""
+        columns = self._with_operators(block, path) if self._has_operators else None
+        if columns is None:
+            keep, columns = self._decoded(block, path)
+            self.count += len(keep)
+        self.blocks.append(columns)
+
+    def _with_operators(self, block: bytes, path: Path) -> Columns | None:
+        """Read operators by their text and decode the others; None if there are few operators, or damaged events."""
+        operators = read_operators(block, self.labels.code_of_text, self.args.inputs_code)
+        self._has_operators = operators is not None and 2 * len(operators.rows) >= operators.event_count
+        if operators is None or not self._has_operators:
+            return None
+        metadata = list(self.metadata)
+        try:
+            keep, others = self._decoded(operators.others, path)
+        except TraceFormatError:  # its position is counted in the whole block
+            return None
+        if len(operators.rows) + len(keep) != operators.event_count:  # some have another layout
+            self.metadata = metadata
+            return None
+        self.count += operators.event_count
+        return _merged(operators, self._operator_columns(operators.columns), keep, others)
+
+    def _operator_columns(self, columns: Columns) -> Columns:
+        codes = {"label": columns["label"], "forward": self.args.forward_codes(columns["forward"])}
+        if (columns["inputs"] >= 0).any():
+            codes["inputs"] = columns["inputs"]
+        times = {name: columns[name] for name in ("ts", "dur", "sequence_id")}
+        return times | {name: column.astype(np.int32) for name, column in codes.items()}
+
+    def _decoded(self, block: bytes, path: Path) -> tuple[Flags, Columns]:
+        """Decode a JSON list of events; return which of them to keep, and the columns of these."""
         if not self._is_mixed:
             try:
-                return self._add_cpu(_Block(decode_block(block, _CPU_EVENTS, path), block, path))
+                if decoded := self._cpu_events(_Block(decode_block(block, _CPU_EVENTS, path), block, path)):
+                    return decoded
             except msgspec.ValidationError:
                 pass
-        return self._add_mixed(_Block(self._decode(block, path), block, path))
+        return self._mixed_events(_Block(self._decode(block, path), block, path))
 
-    def _add_cpu(self, block: _Block[CpuEvent]) -> None:
-        """Append a block of events of the common form."""
+    def _cpu_events(self, block: _Block[CpuEvent]) -> tuple[Flags, Columns] | None:
+        """Read a block of events of the common form; None if some have to be decoded in another way."""
         label, action, _ = self.labels.look_up(block.events)
         if action.max(initial=0) > KEEP:
-            return self._add_mixed(_Block(self._decode(block.text, block.path), block.text, block.path))
-        self.count += len(label)
-        if action.min(initial=KEEP) < KEEP:
-            block, label = block.select(action == KEEP), label[action == KEEP]
-        self._append(block, label, self.args.read_cpu([event.args for event in block.events]))
-        return None
+            return None
+        keep = action == KEEP
+        if not keep.all():
+            block, label = block.select(keep), label[keep]
+        return keep, _columns(block, label, self.args.read_cpu([event.args for event in block.events]))
 
-    def _add_mixed(self, block: _Block[Event]) -> None:
-        """Append a block in which some events are not of the common form."""
+    def _mixed_events(self, block: _Block[Event]) -> tuple[Flags, Columns]:
+        """Read a block in which some events are not of the common form."""
         label, action, layout = self.labels.look_up(block.events)
-        self.count += len(label)
         self.metadata += [_metadata_event(block.events[row]) for row in np.flatnonzero(action == METADATA).tolist()]
         keep = (action == KEEP) | (action == KEEP_UNKNOWN)
         if not keep.all():
             block, label, layout = block.select(keep), label[keep], layout[keep]
         self._is_mixed = bool((layout != CPU_LAYOUT).any())
-        self._append(block, label, self._mixed_args(block.events, layout))
-
-    def _append(self, block: _Block[Any], label: Codes, args: Columns) -> None:
-        self.blocks.append({"label": label, **block.times(), **args})
+        return keep, _columns(block, label, self._mixed_args(block.events, layout))
 
     def _decode(self, block: bytes, path: Path) -> list[Event]:
         try:
@@ -225,6 +256,24 @@ def _unknown_fields(event: Event) -> dict[str, msgspec.Raw]:
     if event.id is not None:
         fields["id"] = event.id
     return {key: msgspec.Raw(msgspec.json.encode(value)) for key, value in fields.items()}
+
+
+def _columns(block: _Block[Any], label: Codes, args: Columns) -> Columns:
+    return {"label": label, **block.times(), **args}
+
+
+def _merged(operators: Operators, columns: Columns, keep: Flags, others: Columns) -> Columns:
+    """Return the columns of operators and of the other events that are kept, in the order of the file."""
+    if not keep.any():
+        return columns
+    is_kept = np.ones(operators.event_count, np.bool_)
+    other_rows = np.delete(np.arange(operators.event_count), operators.rows)
+    is_kept[other_rows] = keep
+    row = np.cumsum(is_kept) - 1
+    merged = Columns()
+    _scatter(merged, columns, row[operators.rows], row[-1] + 1)
+    _scatter(merged, others, row[other_rows[keep]], row[-1] + 1)
+    return merged
 
 
 def _scatter(target: Columns, columns: Columns, rows: Ints, length: int) -> None:

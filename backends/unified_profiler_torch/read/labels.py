@@ -5,10 +5,12 @@ Each label determines whether its events are kept, and by which layout their arg
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from unified_profiler.model.columns import Index
@@ -40,6 +42,25 @@ _LAYOUT_NUMBERS = dict.fromkeys(("cpu_op", "user_annotation", "python_function")
 }
 
 
+_NUMBER_TEXT = rb"-?\d+"
+_QUOTED = rb'"(?:[^"\\\n]|\\.)*"'
+_LABEL_TEXT = re.compile(
+    rb'\n    "ph": "X",\n    "cat": %b,\n    "name": %b,\n    "pid": %b,\n    "tid": %b,'
+    % (_QUOTED, _QUOTED, _NUMBER_TEXT, _NUMBER_TEXT)
+)
+
+
+class _Label(msgspec.Struct):
+    ph: str
+    cat: str
+    pid: int
+    tid: int
+    name: str
+
+
+_LABELS = msgspec.json.Decoder(_Label)
+
+
 class EventGroup(NamedTuple):
     """Phase, category, process and thread, which many events share."""
 
@@ -66,6 +87,7 @@ class LabelIndex(dict[tuple[str, str, int | str, int | str, str], int]):
         self.names, self.groups = Index(), Index()
         self.name, self.group = array("i"), array("i")
         self.action, self.layout = array("b"), array("b")
+        self._texts: dict[bytes, int | None] = {}
 
     def __missing__(self, label: tuple[str, str, int | str, int | str, str]) -> int:
         """Assign the next number to a new label."""
@@ -76,6 +98,21 @@ class LabelIndex(dict[tuple[str, str, int | str, int | str, str], int]):
         self.action.append(_action(phase, category, pid))
         self.layout.append(_layout_number(phase, category))
         return number
+
+    def code_of_text(self, text: bytes) -> int | None:
+        """Return the label of an operator by its lines from phase to thread; None for other events and layouts."""
+        if text not in self._texts:
+            self._texts[text] = self._read(text)
+        return self._texts[text]
+
+    def _read(self, text: bytes) -> int | None:
+        if not _LABEL_TEXT.fullmatch(text):
+            return None
+        try:
+            label = self[msgspec.structs.astuple(_LABELS.decode(b"{%b}" % text[:-1]))]
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        return label if self.action[label] == KEEP and self.layout[label] == CPU_LAYOUT else None
 
     def look_up(self, events: Sequence[Any]) -> tuple[Codes, Codes, Codes]:
         """Return for each event its label, whether to keep it, drop it or read it as metadata, and its layout."""

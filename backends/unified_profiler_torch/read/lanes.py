@@ -21,13 +21,15 @@ _LARGEST = LARGEST >> 1
 def lane_numbers(groups: Sequence[EventGroup]) -> tuple[Ints, Ints]:
     """Return the process and thread number of each group.
 
-    A process without a number gets that of the main process; a thread without a number gets a lane of its own.
+    A process without a number gets that of the main process, which has most groups; devices, whose numbers are small,
+    are not taken for it. A thread without a number gets a lane of its own.
     """
     processes = Counter(group.pid for group in groups if isinstance(group.pid, int) and 0 < group.pid <= _LARGEST)
-    main = processes.most_common(1)[0][0] if processes else 0
+    main = max(processes, key=lambda pid: (processes[pid], pid), default=0)
     pids = [main if (number := _number(group.pid)) is None else number for group in groups]
     tids = [_number(group.tid) for group in groups]
-    lanes = {group[2:]: FIRST_LANE + i for i, group in enumerate(groups) if tids[i] is None}
+    unnumbered = {group[2:] for group, tid in zip(groups, tids, strict=True) if tid is None}
+    lanes = {lane: FIRST_LANE + number for number, lane in enumerate(sorted(unnumbered, key=repr))}
     numbered = [lanes[group[2:]] if tid is None else tid for group, tid in zip(groups, tids, strict=True)]
     return np.array(pids, np.int64), np.array(numbered, np.int64)
 
