@@ -43,11 +43,14 @@ def _without_calls(spans: Sequence[tuple[int, int]]) -> list[int]:
     free_at: list[int] = []
     lanes = []
     for start, end in spans:
-        lane = 0
-        while lane < len(free_at) and free_at[lane] > start:
-            lane += 1
+        for lane, free in enumerate(free_at):  # noqa: B007  used after the loop
+            if free <= start:
+                break
+        else:
+            lane = len(free_at)
+            free_at.append(0)
         lanes.append(lane)
-        free_at[lane : lane + 1] = [max(end, start + 1)]
+        free_at[lane] = end if end > start else start + 1
     return lanes
 
 

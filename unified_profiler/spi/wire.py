@@ -125,7 +125,10 @@ class Buffer:
         mask = stop ^ (stop - np.uint64(1))  # all bits up to the first stop bit
         length = ((mask & _ONES) * _ONES >> np.uint64(56)).view(np.int64)
         value = word & mask & _LOW
+        longest = np.uint64(length.max(initial=0))
         for low, high, shift in _FOLDS:
+            if longest <= shift:
+                break
             value = value & low | (value & high) >> shift
         long = np.flatnonzero(stop == 0)
         if len(long):

@@ -32,9 +32,10 @@ _PLAIN = re.compile(r"[\w.-]+")
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\d+")
 
-
 Classification = tuple[str | None, str | None, str | None, str | None]
 """Operator, origin, direction and module of a node: a plain tuple, since there is one for each node."""
+
+_UNKNOWN: Classification = (None, None, None, None)
 
 
 class _Form(NamedTuple):
@@ -55,7 +56,9 @@ class NodeClassifier:
     _forms: dict[tuple[Hashable, ...], _Form] = field(default_factory=dict, repr=False, compare=False)
 
     def classify(self, node: str, op_type: str) -> Classification:
-        """Return operator, origin, direction and layer of a node."""
+        """Return operator, origin, direction and layer of a node, all None if the type is empty, which is unknown."""
+        if not op_type:
+            return _UNKNOWN
         parts = node.split("/")
         facts = self._live_facts(node) if self._has_facts else None
         key = (op_type, facts, *map(self._scopes.__getitem__, parts))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -15,7 +15,6 @@ from unified_profiler_tensorflow.canonical.path import name_in_graph
 from unified_profiler_tensorflow.read.live_objects import Details, LiveObjects
 
 _COLUMNS = ("op", "origin", "direction", "module")
-_UNKNOWN: Classification = (None, None, None, None)
 
 
 @dataclass(frozen=True)
@@ -43,13 +42,10 @@ class NodeLookup:
         """Return the columns `op`, `origin`, `direction` and `module`, none if the type is empty, which is unknown."""
         return dict(zip(_COLUMNS, self.classify(node, op_type), strict=True)) if op_type else {}
 
-    def classify(self, node: str, op_type: str) -> Classification:
-        """Return operator, origin, direction and module, all None if the type is empty, which is unknown."""
-        return self._classifier.classify(node, op_type) if op_type else _UNKNOWN
-
     @cached_property
-    def _classifier(self) -> NodeClassifier:
-        return NodeClassifier(self.live)
+    def classify(self) -> Callable[[str, str], Classification]:
+        """Returns operator, origin, direction and module of a node, all None if its type is empty, which is unknown."""
+        return NodeClassifier(self.live).classify
 
     def flops(
         self, node: str | None, op_type: str, shapes: str | None, types: str | None, outputs: str | None = None

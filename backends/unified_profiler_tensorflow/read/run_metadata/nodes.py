@@ -21,7 +21,7 @@ from unified_profiler.spi.lanes import assign_lanes, lane_number
 from unified_profiler_tensorflow.read.run_metadata.builder import MEMORY, json_text
 from unified_profiler_tensorflow.read.run_metadata.names import Device
 from unified_profiler_tensorflow.read.run_metadata.node_stats import Allocations, Coded, NodeStats
-from unified_profiler_tensorflow.read.run_metadata.work import Work, WorkReader
+from unified_profiler_tensorflow.read.run_metadata.work import WorkReader, Works
 
 Node = tuple[str, str]
 """Path and type."""
@@ -49,6 +49,13 @@ class NodeEvents(NamedTuple):
     nodes: list[Node]
 
 
+class _CodedWork(NamedTuple):
+    """The work of each node, as an index into `works`."""
+
+    codes: Ints
+    works: Works
+
+
 class _Lanes(NamedTuple):
     """The lane of each event."""
 
@@ -72,7 +79,7 @@ class DeviceNodes:
 
     def events(self, stats: NodeStats) -> NodeEvents:
         """Return an event for each node, followed by one for each of its allocations."""
-        work = Coded(stats.labels.codes, self.reader.read(stats.labels.values, self.device, self.graph))
+        work = _CodedWork(stats.labels.codes, self.reader.read(stats.labels.values, self.device, self.graph))
         lanes = self._lanes(stats, work)
         nodes = self._node_table(stats, work, lanes)
         if self.device.part is not None:
@@ -81,18 +88,18 @@ class DeviceNodes:
         memory = self._allocation_table(stats, allocations, work, lanes)
         order = np.argsort(np.concatenate([np.arange(len(nodes)), allocations.node]), kind="stable")
         node = np.concatenate([work.codes, np.full(len(memory), -1, np.int64)])
-        operators = [(each.node, each.name) for each in work.values]
+        operators = list(zip(work.works.node, work.works.name, strict=True))
         return NodeEvents(joined([nodes, memory]).take(order), node[order], operators)
 
-    def _lanes(self, stats: NodeStats, work: Coded[Work]) -> _Lanes:
-        is_call = np.array([self.device.part is None and each.op_type in _CALLS for each in work.values], np.bool_)
+    def _lanes(self, stats: NodeStats, work: _CodedWork) -> _Lanes:
+        is_call = np.array([self.device.part is None and op_type in _CALLS for op_type in work.works.op_type], np.bool_)
         lane = assign_lanes(stats.start_ns, stats.start_ns + stats.duration_ns, is_call[work.codes])
         numbers = range(int(lane.max(initial=-1)) + 1)
         tids = np.array([lane_number(self.device_name, number) for number in numbers], np.int64)
         return _Lanes(tids[lane], Coded(lane, [f"{self.device_name} lane {number}" for number in numbers]))
 
-    def _node_table(self, stats: NodeStats, work: Coded[Work], lanes: _Lanes) -> EventTable:
-        head = Coded(work.codes, [each.attributes for each in work.values])
+    def _node_table(self, stats: NodeStats, work: _CodedWork, lanes: _Lanes) -> EventTable:
+        head = Coded(work.codes, list(work.works.attributes))
         columns: dict[str, Any] = {}
         parts = [head]
         if self.device.part is None:
@@ -115,14 +122,12 @@ class DeviceNodes:
             **columns,
         )
 
-    def _table(self, work: Coded[Work], **columns: Any) -> EventTable:
-        for name, texts in zip(Work._fields, zip(*work.values, strict=True), strict=False):
-            if name in _WORK_COLUMNS:
-                columns[name] = text_column(work.codes, texts)
+    def _table(self, work: _CodedWork, **columns: Any) -> EventTable:
+        columns |= {name: text_column(work.codes, getattr(work.works, name)) for name in _WORK_COLUMNS}
         return event_table(columns | {"framework": "tensorflow"}, rows=len(work.codes))
 
     def _allocation_table(
-        self, stats: NodeStats, allocations: Allocations, work: Coded[Work], lanes: _Lanes
+        self, stats: NodeStats, allocations: Allocations, work: _CodedWork, lanes: _Lanes
     ) -> EventTable:
         """Build the events of the allocations and frees of nodes while they ran, inside them, and of later frees.
 
@@ -136,7 +141,7 @@ class DeviceNodes:
         threads = [*lanes.thread.values, *frees]
         thread = np.where(is_inside, lanes.thread.codes[node], allocator.codes + len(lanes.thread.values))
         codes, rows = distinct_rows(allocator.codes, work.codes[node])
-        attributes = [{"allocator": allocator.values[a], "node": work.values[b].node} for a, b in rows]
+        attributes = [{"allocator": allocator.values[a], "node": work.works.node[b]} for a, b in rows]
         texts = [json_text({key: value for key, value in each.items() if value}) for each in attributes]
         on_host = ["cpu:0" if _HOST_ALLOCATOR.search(name) else self.device.name for name in allocator.values]
         columns = {

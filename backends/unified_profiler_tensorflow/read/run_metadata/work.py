@@ -17,20 +17,26 @@ _KERNEL_DETAILS = re.compile(r"^(?P<name>.+?) (?P<launch>(?:regs|grid|shm):.*)$"
 _COPY_TYPE = re.compile(r"<(?P<type>\w+)>")
 
 
-class Work(NamedTuple):
-    """What all nodes with the same label have in common."""
+class Works(NamedTuple):
+    """What the nodes with each label have in common, as columns."""
 
-    layer: str
-    kind: str
-    name: str
-    node: str
-    op_type: str
-    attributes: str
+    layer: Sequence[str]
+    kind: Sequence[str]
+    name: Sequence[str]
+    node: Sequence[str]
+    op_type: Sequence[str]
+    attributes: Sequence[str]
     """Members of a JSON object, each followed by a comma."""
-    op: str | None
-    origin: str | None
-    direction: str | None
-    module: str | None
+    op: Sequence[str | None]
+    origin: Sequence[str | None]
+    direction: Sequence[str | None]
+    module: Sequence[str | None]
+
+
+_NO_WORKS = Works(*[()] * len(Works._fields))
+
+Work = tuple[str, str, str, str, str, str, "str | None", "str | None", "str | None", "str | None"]
+"""A row of `Works`: a plain tuple, since there is one for each label."""
 
 
 class _Attributes(msgspec.Struct, omit_defaults=True):
@@ -54,7 +60,7 @@ class WorkReader:
     )
     """By the part of a device and the graph that ran, and by name and timeline label."""
 
-    def read(self, labels: Sequence[tuple[bytes, bytes]], device: Device, graph: str | None) -> list[Work]:
+    def read(self, labels: Sequence[tuple[bytes, bytes]], device: Device, graph: str | None) -> Works:
         """Return the work of each pair of a name and a timeline label.
 
         Args:
@@ -65,18 +71,19 @@ class WorkReader:
         # `repr`: the index of the runs, which is not checked, may contain a graph that has no hash
         known = self._known.setdefault((device.part, repr(graph)), {})
         new = [pair for pair in labels if pair not in known] if known else labels
-        works = self._operators(new, graph or "") if device.part is None else self._parts(new, device.part, graph or "")
-        known.update(zip(new, works, strict=True))
-        return list(map(known.__getitem__, labels))
+        part = device.part
+        added = self._operators(new, graph or "") if part is None else self._parts(new, part, graph or "")
+        known.update(zip(new, added, strict=True))
+        works = [known[label] for label in labels]
+        return Works(*zip(*works, strict=True)) if works else _NO_WORKS
 
     def _operators(self, labels: Iterable[tuple[bytes, bytes]], graph: str) -> Iterator[Work]:
-        classify = self.lookup.classify
+        classify, event_types = self.lookup.classify, _EventTypes()
         for name, text in labels:
             node, op_type, inputs, details = read_label(name.decode(), text.decode())
-            event_type = operator_type(op_type)
+            layer, kind = event_types[op_type]
             attributes = _Attributes(node, "", graph, inputs.split(", ") if inputs else None, details)
-            members = _members(attributes)
-            yield Work(event_type.layer, event_type.kind, op_type, node, op_type, members, *classify(node, op_type))
+            yield layer, kind, op_type, node, op_type, _members(attributes), *classify(node, op_type)
 
     def _parts(self, labels: Iterable[tuple[bytes, bytes]], part: str, graph: str) -> Iterator[Work]:
         for name, text in labels:
@@ -84,7 +91,17 @@ class WorkReader:
             event_type, title, details = _device_work(part, name.decode(), details)
             members = _members(_Attributes(node, op_type, graph, details=details))
             columns = self.lookup.classify(node, op_type)
-            yield Work(event_type.layer, event_type.kind, title, node, op_type, members, *columns)
+            yield event_type.layer, event_type.kind, title, node, op_type, members, *columns
+
+
+class _EventTypes(dict[str, tuple[str, str]]):
+    """Layer and kind of operators by their type."""
+
+    def __missing__(self, op_type: str) -> tuple[str, str]:
+        """Look a type up when it first occurs."""
+        event_type = operator_type(op_type)
+        self[op_type] = event_type.layer, event_type.kind
+        return self[op_type]
 
 
 def _members(attributes: _Attributes) -> str:
