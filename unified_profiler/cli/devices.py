@@ -48,6 +48,8 @@ _FUNCTIONS = {
 }
 _GROUPED = (View.STEPS, View.GAPS, View.LAUNCHES)
 _UNLIMITED = (View.QUEUES,)
+_KERNEL_COLUMNS = {View.KERNELS: "name", View.SEQUENCES: "sequence"}
+"""Columns of kernels' names, which are shortened for people."""
 _NEXT = {
     View.STEPS: View.GAPS,
     View.STREAMS: View.QUEUES,
@@ -150,10 +152,22 @@ def _print(result: Any, table: Result, view: View, row_limit: int, *, as_json: b
         return
     if as_json and row_limit:
         table = replace(table, table=table.table.slice(0, row_limit))
-    if as_json or len(table):
-        show(table, Format.JSON if as_json else Format.TABLE, most_rows=row_limit or None)
+    if as_json:
+        show(table, Format.JSON)
+    elif len(table):
+        show(_with_short_names(table, _KERNEL_COLUMNS.get(view)), Format.TABLE, most_rows=row_limit or None)
     else:
         typer.echo("\n".join(table.footer))
+
+
+def _with_short_names(table: Result, column: str | None) -> Result:
+    """Return the table with the names of kernels in one column shortened."""
+    if column is None:
+        return table
+    from unified_profiler.presentation.kernel_names import short_kernel_names
+
+    index, names = table.columns.index(column), table.table.column(column).to_pylist()
+    return replace(table, table=table.table.set_column(index, column, [list(map(short_kernel_names, names))]))
 
 
 def _as_json(table: DeviceTable) -> dict[str, Any]:

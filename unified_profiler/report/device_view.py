@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ from unified_profiler.analysis import (
 )
 from unified_profiler.analysis.devices.table import DeviceTable
 from unified_profiler.model.run import Run
+from unified_profiler.presentation.kernel_names import short_kernel_names
 from unified_profiler.presentation.texts import shortened
 from unified_profiler.report.device_timeline import CATEGORIES, device_timelines
 from unified_profiler.report.thinning import thin_keeping_maxima
@@ -80,8 +80,7 @@ def _table(
     rows = result.table.slice(0, most)
     columns = {name: rows.column(name).to_pylist() for name in result.columns if name not in without}
     if kernels_in is not None:
-        names = [text.split(" > ") for text in rows.column(kernels_in).to_pylist()]
-        columns["kernel"] = [" > ".join(map(short_kernel_name, parts)) for parts in names]
+        columns["kernel"] = [short_kernel_names(text) for text in rows.column(kernels_in).to_pylist()]
     cells = [[_cell(value, name) for value in values] for name, values in columns.items()]
     return {
         "columns": list(columns),
@@ -96,14 +95,6 @@ def _gaps(result: Result) -> dict[str, Any]:
     listed = (pc.sum(idle.slice(0, MOST_ROWS)).as_py() or 0) / (pc.sum(idle).as_py() or 1)
     unused = ("stream", "cycle", "start_ns", "launch_start_ns")
     return {**_table(result, without=unused, kernels_in="next_work"), "listed_share": listed}
-
-
-def short_kernel_name(name: str) -> str:
-    """Return the name of a C++ kernel without arguments and namespaces, with the functors that distinguish it."""
-    plain = name.replace("(anonymous namespace)::", "").removeprefix("void ").replace("cutlass::Kernel<", "")
-    functors = dict.fromkeys(re.findall(r"\w*[Ff]unctor\w*", plain))
-    short = re.split(r"[<>(]", plain, maxsplit=1)[0].rpartition("::")[2].strip()
-    return f"{short} [{', '.join(functors)}]" if functors else short or name
 
 
 def _cell(value: Any, name: str) -> Any:

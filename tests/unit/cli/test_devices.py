@@ -11,10 +11,13 @@ import pytest
 from typer.testing import Result
 
 from unified_profiler.model.storage import write_parquet
+from unified_profiler.presentation.kernel_names import short_kernel_names
 from unified_profiler.testing.builders import TraceBuilder
 
 Invoke = Callable[..., Result]
-CPU_ONLY = Path(__file__).parents[2] / "golden" / "kineto" / "cpu_only_rank34.json.gz"
+KINETO = Path(__file__).parents[2] / "golden" / "kineto"
+CPU_ONLY = KINETO / "cpu_only_rank34.json.gz"
+NCCL_RANK = KINETO / "nccl_rank.json.gz"
 ON_HOST = {"layer": "runtime", "kind": "runtime", "device": "cpu:0"}
 ON_DEVICE = {"layer": "runtime", "device": "cuda:0", "tid": 2}
 
@@ -73,6 +76,15 @@ def test_the_other_tables_are_shown_on_request(
 def test_kernels_are_listed_without_collectives(invoke: Invoke, gpu_trace: Path) -> None:
     found = json.loads(invoke("devices", gpu_trace, "--show", "kernels", "--json").stdout)
     assert [(row["name"], row["duration_ns"]) for row in found] == [("gemm", 100), ("relu", 100)]
+
+
+@pytest.mark.parametrize(("view", "column"), [("kernels", "name"), ("sequences", "sequence")])
+def test_names_of_kernels_are_short_in_tables_and_whole_in_json(invoke: Invoke, view: str, column: str) -> None:
+    table = invoke("devices", NCCL_RANK, "--show", view, "--row-limit", "1").stdout
+    whole = json.loads(invoke("devices", NCCL_RANK, "--show", view, "--row-limit", "1", "--json").stdout)
+    assert "void " not in table
+    assert whole[0][column].startswith("void ")
+    assert short_kernel_names(whole[0][column])[:12] in table
 
 
 def test_streams_have_no_verdict_of_devices(invoke: Invoke, gpu_trace: Path) -> None:

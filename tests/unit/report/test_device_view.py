@@ -9,7 +9,6 @@ import pytest
 import unified_profiler as up
 from unified_profiler.report import device_timeline, device_view
 from unified_profiler.report.device_timeline import device_timelines
-from unified_profiler.report.device_view import short_kernel_name
 from unified_profiler.report.document import document
 from unified_profiler.testing import TraceBuilder
 
@@ -125,22 +124,3 @@ def test_of_many_steps_those_with_the_longest_idle_times_are_kept(monkeypatch: p
 
 def test_a_trace_of_the_cpu_has_no_devices(trace: up.Trace) -> None:
     assert document(trace)["devices"] is None
-
-
-@pytest.mark.parametrize(
-    ("name", "short"),
-    [
-        ("void cudnn::bn_fw<float, 512, true>(int, float const*)", "bn_fw"),
-        (
-            "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<MulFunctor<float> >>(int)",
-            "vectorized_elementwise_kernel [BinaryFunctor, MulFunctor]",
-        ),
-        ("void at::native::(anonymous namespace)::CatArrayBatchedCopy<float>(float*)", "CatArrayBatchedCopy"),
-        ("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm>(cutlass::Params)", "cutlass_80_tensorop_s1688gemm"),
-        ("Memcpy DtoD (Device -> Device)", "Memcpy DtoD"),
-        ("Cijk_Ailk_Bjlk_SB", "Cijk_Ailk_Bjlk_SB"),
-        ("(odd)", "(odd)"),
-    ],
-)
-def test_names_of_kernels_are_shortened_to_what_distinguishes_them(name: str, short: str) -> None:
-    assert short_kernel_name(name) == short

@@ -12,6 +12,7 @@ from unified_profiler.analysis.sql import load
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
 from unified_profiler.engine.contract import collected
 from unified_profiler.keywords import checked_keywords
+from unified_profiler.presentation.kernel_names import SEPARATOR
 
 _LAUNCH_KEYS = {
     "operator": ("operator",),
@@ -222,8 +223,9 @@ def kernel_sequences(
 ) -> Result:
     """List the sequences of kernels that most often follow one another on a stream, which could be fused.
 
-    `duration_ns` is the time of their kernels, `gap_ns` the time between them and `launch_ns` the calls that launch all
-    but the first of them: the last two are what fusing saves at least. Occurrences may overlap.
+    `sequence` has their names with " → " between them, `duration_ns` is the time of the kernels, `gap_ns` the time
+    between them and `launch_ns` the calls that launch all but the first: the last two are what fusing saves at least.
+    Occurrences may overlap.
 
     Args:
         source: A Trace or a Run.
@@ -243,7 +245,7 @@ def kernel_sequences(
         {**headings, "launch_ns": "Launch calls"},
         row_limit=row_limit,
         engine=engine,
-        names=" || ' > ' || ".join(["name", *names]),
+        names=f" || '{SEPARATOR}' || ".join(["name", *names]),
         launches=" + ".join(launches),
         durations=" + ".join(["duration_ns", *durations]),
         last=str(count - 1),

@@ -138,13 +138,13 @@ def sequence_trace(make_trace: MakeTrace, names: str) -> Trace:
 
 def test_repeated_sequences_of_kernels_are_listed_with_the_time_between_them(make_trace: MakeTrace) -> None:
     rows = {row.sequence: row for row in kernel_sequences(sequence_trace(make_trace, "abxabyab"), length=2)}
-    assert set(rows) == {"a > b"}
-    assert (rows["a > b"].call_count, rows["a > b"].duration_ns, rows["a > b"].gap_ns) == (3, 30, 15)
-    assert rows["a > b"].launch_ns == 6
+    assert set(rows) == {"a → b"}
+    assert (rows["a → b"].call_count, rows["a → b"].duration_ns, rows["a → b"].gap_ns) == (3, 30, 15)
+    assert rows["a → b"].launch_ns == 6
 
 
 def test_a_sequence_does_not_reach_across_a_copy(make_trace: MakeTrace) -> None:
-    assert len(kernel_sequences(sequence_trace(make_trace, "acbacbacb"), length=2)) == 1  # only b > a
+    assert len(kernel_sequences(sequence_trace(make_trace, "acbacbacb"), length=2)) == 1  # only b → a
     assert len(kernel_sequences(sequence_trace(make_trace, "acbacbacb"), length=3)) == 0
 
 
