@@ -21,7 +21,7 @@ from unified_profiler.model.foreign import peek_bytes, read_bytes, read_chunks
 Header = dict[str, Any]
 
 _BLOCK = 1 << 21
-"""Bytes read at once: so many that NumPy takes little time per call, and so few that decoding does not take longer."""
+"""Bytes read at once. Smaller blocks need more NumPy calls; larger ones do not fit into the cache when decoded."""
 _LONGEST_EVENT = 1 << 24
 """Bytes without a border between two events, or before the first one, that Kineto's own layout may have."""
 _OPENING = re.compile(rb'"traceEvents"\s*:\s*\[')
