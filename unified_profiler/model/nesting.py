@@ -23,6 +23,9 @@ Ints = npt.NDArray[np.int64]
 _INT16_LEVELS = 1 << 15
 """Fewer levels than this fit into 16 bits, which sort many times faster."""
 
+_NEVER = 1 << 63
+"""Later than the end of any event."""
+
 FIRST_LANE = 1 << 40
 """First generated lane number, above any thread id of an operating system."""
 
@@ -83,9 +86,10 @@ def _sorted_nesting(start: Ints, end: Ints, pid: Ints, tid: Ints) -> tuple[Ints,
     parent, depth, lane = np.empty(len(start), np.int64), np.empty(len(start), np.int64), tid.copy()
     free_lane = max(FIRST_LANE, int(tid.max(initial=0)) + 1)
     for group in _groups(pid, tid):
-        depths, parents = _fast_tree(start[group], end[group])
-        if parents is None:
-            depths, parents, moved = _slow_tree(start[group], end[group])
+        depths, parents, nested = _tree(start[group], end[group])
+        if not nested:
+            moved = _lanes(start[group], end[group])
+            depths, parents = _tree_of_lanes(start[group], end[group], moved)
             lane[group] = np.where(moved > 0, free_lane + moved - 1, lane[group])
             free_lane += int(moved.max(initial=0))
         depth[group] = depths
@@ -112,8 +116,8 @@ def _groups(pid: Ints, tid: Ints) -> list[slice]:
     return [slice(a, b) for a, b in pairwise([0, *boundaries.tolist(), len(pid)])]
 
 
-def _fast_tree(start: Ints, end: Ints) -> tuple[Ints, Ints | None]:
-    """Return depths and parents of events sorted by (start, -end); None for the parents if some overlap partly.
+def _tree(start: Ints, end: Ints) -> tuple[Ints, Ints, bool]:
+    """Return depths and parents of events sorted by (start, -end), and whether they are right: none overlap partly.
 
     The events open when event i starts are all earlier ones less those that have ended by then. Its parent is the
     last earlier event one level up. If every child ends within its parent, these parents are exactly the open
@@ -129,32 +133,50 @@ def _fast_tree(start: Ints, end: Ints) -> tuple[Ints, Ints | None]:
     for upper, lower in pairwise(rows_of_level):
         parents = upper[np.searchsorted(upper, lower) - 1]
         if np.any(end[lower] > end[parents]):
-            return depth, None
+            return depth, parent, False
         parent[lower] = parents
-    return depth, parent
+    return depth, parent, True
 
 
-def _slow_tree(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return depths, parents and lanes, with a stack per lane; an event goes to the first lane in which it nests."""
-    depth, parent, lane = (np.zeros(len(start), np.int64) for _ in range(3))
-    lanes: list[list[int]] = [[]]
-    for i, (begin, finish) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
-        lane[i] = _fitting_lane(lanes, end, begin, finish)
-        stack = lanes[lane[i]]
-        depth[i], parent[i] = len(stack), stack[-1] if stack else -1
-        stack.append(i)
-    return depth, parent, lane
+def _lanes(start: Ints, end: Ints) -> Ints:
+    """Return the first lane in which each event nests, for events sorted by (start, -end)."""
+    lane = np.zeros(len(start), np.int64)
+    open_ends, others = [_NEVER], list[list[int]]()
+    for row, (begin, finish) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+        while open_ends[-1] <= begin:
+            open_ends.pop()
+        if finish <= open_ends[-1]:
+            open_ends.append(finish)
+        else:
+            lane[row] = _other_lane(others, begin, finish)
+    return lane
 
 
-def _fitting_lane(lanes: list[list[int]], end: Ints, begin: int, finish: int) -> int:
-    """Return the first lane in which an event nests, or a new one; pop ended events from the stacks."""
-    for number, stack in enumerate(lanes):
-        while stack and end[stack[-1]] <= begin:
-            stack.pop()
-        if not stack or finish <= end[stack[-1]]:
+def _other_lane(lanes: list[list[int]], begin: int, finish: int) -> int:
+    """Return the number, from 1, of the first of the lanes in which an event nests, or of a new one.
+
+    Args:
+        lanes: The ends of the open events of each lane, the innermost last.
+        begin: Start of the event.
+        finish: End of the event.
+    """
+    for number, open_ends in enumerate(lanes, 1):
+        while open_ends[-1] <= begin:
+            open_ends.pop()
+        if finish <= open_ends[-1]:
+            open_ends.append(finish)
             return number
-    lanes.append([])
-    return len(lanes) - 1
+    lanes.append([_NEVER, finish])
+    return len(lanes)
+
+
+def _tree_of_lanes(start: Ints, end: Ints, lane: Ints) -> tuple[Ints, Ints]:
+    """Return depths and parents of events that nest in their lanes."""
+    depth, parent = np.empty(len(start), np.int64), np.empty(len(start), np.int64)
+    for rows in np.split(np.argsort(lane, kind="stable"), np.bincount(lane).cumsum()[:-1]):
+        depth[rows], parents, _ = _tree(start[rows], end[rows])
+        parent[rows] = np.where(parents >= 0, rows[parents], -1)
+    return depth, parent
 
 
 def _self_time(duration: Ints, parent: Ints) -> Ints:

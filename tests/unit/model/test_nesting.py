@@ -49,6 +49,13 @@ def test_events_that_overlap_partly_go_to_lanes_of_their_own() -> None:
     assert found.parent.tolist() == [-1, -1, 0]
 
 
+def test_an_event_goes_to_the_first_lane_in_which_it_nests() -> None:
+    found = nesting((0, 10), (5, 15), (6, 20), (7, 14), (12, 13), (16, 25), (21, 30), (22, 24))
+    assert found.tid.tolist() == [1, FIRST_LANE, FIRST_LANE + 1, FIRST_LANE, 1, 1, FIRST_LANE, 1]
+    assert found.parent.tolist() == [-1, -1, -1, 1, -1, -1, -1, 5]
+    assert found.depth.tolist() == [0, 0, 0, 1, 0, 0, 0, 1]
+
+
 def test_threads_do_not_nest_in_each_other() -> None:
     one = np.array([0, 1], np.int64)
     found = find_nesting(one, np.array([10, 5]), np.array([1, 1]), np.array([1, 2]))
