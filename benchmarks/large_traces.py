@@ -9,6 +9,8 @@ from pathlib import Path
 
 NCCL_RANK = Path(__file__).parents[1] / "tests" / "golden" / "kineto" / "nccl_rank.json.gz"
 """One rank of a job with NCCL: 26 932 events, three steps."""
+ROCM = NCCL_RANK.with_name("mi250_train.json.gz")
+"""A training on an AMD GPU, whose launches have other arguments than those of CUDA: 112 events."""
 
 _TIME = re.compile(r'"ts": *([0-9.]+)')
 _NUMBER = re.compile(r'"(correlation|External id|id)": *([0-9]+)')
@@ -47,9 +49,9 @@ def recorded_cpu_trace(path: Path, *, steps: int) -> Path:
 
 
 def _split(text: str) -> tuple[str, str, str]:
-    """Return what stands before, in and after the list of events; after it Kineto writes its messages."""
+    """Return what stands before, in and after the list of events, whose closing bracket Kineto indents like its key."""
     begin = text.index("[", text.index('"traceEvents"')) + 1
-    end = text.rindex("]", begin, text.rindex('"INFO"'))
+    end = text.index("\n  ]", begin)
     return text[:begin], text[begin:end], text[end:]
 
 

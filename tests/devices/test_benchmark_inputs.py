@@ -34,6 +34,13 @@ def test_a_repeated_trace_has_the_work_and_the_steps_of_all_copies(bench: Any, t
         assert all(span.launch is not None for span in copy)
 
 
+def test_every_copy_of_a_rocm_trace_has_all_of_its_events(bench: Any, tmp_path: Path) -> None:
+    source = bench.large_traces.ROCM
+    copies = bench.large_traces.repeated_gpu_trace(tmp_path / "trace.json", times=3, source=source)
+    assert len(walk(copies).work) == 3 * len(walk(source).work)
+    assert len(up.read(copies).traces[0].events) == 3 * len(up.read(source).traces[0].events)
+
+
 def test_the_device_table_of_a_fleet_is_known(bench: Any, tmp_path: Path) -> None:
     fleet = bench.device_fleet.DeviceFleet(ranks=2, steps=3, operators=250)
     rows = up.device_table(up.read(fleet.write(tmp_path))).table.to_pylist()
