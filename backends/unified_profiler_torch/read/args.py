@@ -1,8 +1,8 @@
 """Reads the `args` of Kineto events and separates columns, attributes and arguments that are left out.
 
-Most events of a category have the same keys and are decoded as structs in one call: `CpuArgs`, or one of the layouts
-in `args_layouts`. Events with other keys are decoded as dictionaries. Attributes remain the JSON text of the file: a
-value is neither decoded nor encoded again, and every distinct text is kept once.
+Most events of a category have the same keys and are decoded as structs in one call, by the layouts in `args_layouts`.
+All others are decoded as dictionaries. Attributes remain the JSON text of the file: a value is neither decoded nor
+encoded again, and every distinct text is kept once.
 """
 
 from __future__ import annotations
@@ -19,39 +19,22 @@ import numpy as np
 import numpy.typing as npt
 
 from unified_profiler.model.columns import Index, encode
-from unified_profiler.model.foreign_values import int_or_none
-from unified_profiler_torch.read.args_layouts import ABSENT, MISSING, ArgsLayout, CpuArgs, DeviceArgs, InputArgs
+from unified_profiler_torch.read.args_layouts import (
+    ABSENT,
+    INPUTS,
+    LEFT_OUT,
+    MISSING,
+    NUMBERS,
+    ArgsLayout,
+    CpuArgs,
+    InputArgs,
+    raw_integer,
+)
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[Any]
 """Small integers."""
 Columns = dict[str, npt.NDArray[Any]]
-
-LEFT_OUT = frozenset(
-    {"Ev Idx", "External id", "Record function id", "Python id", "Python parent id", "Python module id"}
-)
-"""Serial numbers that have no meaning outside the file and would differ in every row.
-
-Ev Idx and Record function id number the events. External id numbers operators, and on kernels repeats the number of the
-operator that launched them, a link that correlation and nesting also give. The Python ids repeat nesting and the number
-in a module's name.
-"""
-
-NUMBERS = {
-    "Sequence number": "sequence_id",
-    "correlation": "correlation_id",
-    "stream": "stream",
-    "device": "device",
-    "Device Id": "device",
-    "Device Type": "device_type",
-    "bytes": "bytes",
-    "Bytes": "bytes",
-    "Total Allocated": "value",
-}
-"""Keys whose integer value has a column."""
-
-INPUTS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
-"""Keys that describe an operator's inputs: long, and the same for every call from one source line."""
 
 COLUMN_INPUTS = {"Input Dims": "input_shapes", "Input type": "input_types"}
 """The `INPUTS` that have a column; the others are attributes."""
@@ -59,8 +42,6 @@ COLUMN_INPUTS = {"Input Dims": "input_shapes", "Input type": "input_types"}
 # no JSON contains it
 _DELIMITER = b"\0"
 _MAYBE_LARGE = re.compile(rb"[eE]\+?\d{3}|\d{300}")
-_MAX_DIGITS = 20
-"""Digits and sign of the longest integer that fits into a column."""
 
 
 @dataclass
@@ -73,17 +54,26 @@ class ArgsReader:
     """Values of "Fwd thread id"."""
     rest: Index = field(default_factory=Index)
     """JSON objects of all other arguments; empty if there are none."""
-    _layouts: dict[str, _LayoutIndex] = field(default_factory=dict)
+    _layouts: dict[tuple[str, ...], _LayoutIndex] = field(default_factory=dict)
+    """By the keys of a layout."""
     _input_texts: dict[bytes, int | None] = field(default_factory=dict)
 
-    def read_cpu(self, args: Sequence[CpuArgs]) -> Columns:
-        """Read args that all fit `CpuArgs`."""
+    def read(self, args: Sequence[Any], layout: ArgsLayout) -> Columns:
+        """Read args that all fit one layout."""
         columns: Columns = {
-            "sequence_id": np.fromiter([a.sequence for a in args], np.int64, len(args)),
-            "forward": self.forward.codes([a.forward_thread for a in args], np.int32),
+            name: np.fromiter(map(attrgetter(name), args), np.int64, len(args)) for name in layout.numbers
         }
-        if [a.types for a in args].count(ABSENT) < len(args):
-            columns["inputs"] = self.inputs.codes(map(_joined_inputs, args), np.int32)
+        if issubclass(layout.struct, CpuArgs):
+            columns["forward"] = self.forward.codes(
+                [None if a.forward_thread == MISSING else a.forward_thread for a in args], np.int32
+            )
+            inputs = list(map(_joined_inputs, args))
+            if inputs.count(_NO_INPUTS) < len(inputs):
+                columns["inputs"] = self.inputs.codes(inputs, np.int32)
+        if layout.keys:
+            joined, integers = layout.attributes(args, _DELIMITER)
+            columns["rest"] = self._layout_index(layout).codes(joined, np.int32)
+            columns |= {name: np.array(values, np.int64) for name, values in integers.items()}
         return columns
 
     def inputs_code(self, members: bytes) -> int | None:
@@ -101,14 +91,6 @@ class ArgsReader:
         codes, distinct = encode(threads)
         return self.forward.codes([None if thread < 0 else thread for thread in distinct.tolist()], np.int32)[codes]
 
-    def read_device(self, args: Sequence[DeviceArgs], layout: ArgsLayout) -> Columns:
-        """Read args that all fit one layout."""
-        columns: Columns = {
-            name: np.fromiter(map(attrgetter(name), args), np.int64, len(args)) for name in layout.numbers
-        }
-        joined = map(_DELIMITER.join, map(layout.attributes, args))
-        return columns | {"rest": np.fromiter(map(self._layout_index(layout).__getitem__, joined), np.int32, len(args))}
-
     def read_any(self, args: Sequence[Mapping[str, msgspec.Raw]]) -> Columns:
         """Read args with arbitrary keys, one by one."""
         numbers = {name: [MISSING] * len(args) for name in set(NUMBERS.values())}
@@ -116,7 +98,7 @@ class ArgsReader:
         for row, event_args in enumerate(args):
             rest = []
             for key, value in event_args.items():
-                if key in NUMBERS and (number := _integer(value)) is not None:
+                if key in NUMBERS and (number := raw_integer(value)) is not None:
                     numbers[NUMBERS[key]][row] = number
                 elif key not in LEFT_OUT and key not in INPUTS:
                     rest.append(b"%b:%b" % (_key_text(key), value))
@@ -126,9 +108,9 @@ class ArgsReader:
         return columns | {"inputs": self.inputs.codes(inputs, np.int32), "rest": self.rest.codes(rests, np.int32)}
 
     def _layout_index(self, layout: ArgsLayout) -> _LayoutIndex:
-        if layout.category not in self._layouts:
-            self._layouts[layout.category] = _LayoutIndex(layout, self.rest)
-        return self._layouts[layout.category]
+        if layout.keys not in self._layouts:
+            self._layouts[layout.keys] = _LayoutIndex(layout, self.rest)
+        return self._layouts[layout.keys]
 
     def input_texts(self, key: str) -> list[str | None]:
         """Return one of the `INPUTS` for each code of `inputs`, as compact JSON."""
@@ -177,7 +159,7 @@ def script_path(rest: bytes) -> str | None:
     return ".".join(_SCRIPT_SUBMODULE.findall(str(msgspec.json.decode(rest)["Module Hierarchy"]))) or None
 
 
-class _LayoutIndex(dict[bytes, int]):
+class _LayoutIndex(Index):
     """The codes in `ArgsReader.rest` of the joined attributes of one layout."""
 
     def __init__(self, layout: ArgsLayout, rest: Index) -> None:
@@ -192,6 +174,7 @@ class _LayoutIndex(dict[bytes, int]):
         return code
 
 
+_NO_INPUTS = _DELIMITER.join([ABSENT] * len(INPUTS))
 _INPUT_ARGS = msgspec.json.Decoder(InputArgs)
 
 
@@ -208,12 +191,6 @@ def _object(members: Iterable[bytes]) -> bytes:
     """Return a JSON object; empty if it has no members."""
     text = b",".join(filter(None, members))
     return b"{%b}" % text if text else b""
-
-
-def _integer(value: msgspec.Raw) -> int | None:
-    """Return the value of a JSON number without fraction, None for anything else."""
-    text = bytes(value)
-    return int_or_none(int(text)) if len(text) <= _MAX_DIGITS and text.removeprefix(b"-").isdigit() else None
 
 
 def _compact(text: bytes) -> str | None:

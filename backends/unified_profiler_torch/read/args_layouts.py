@@ -1,19 +1,22 @@
 """Structs of the `args` of Kineto events, by category; decoding one fails on any key that it does not have.
 
-A layout has typed fields for the keys that have a column and undecoded ones for the attributes. Keys that only some
-versions or devices write, such as those of NCCL and ROCm, are in no layout: these events are read as dictionaries.
+A layout has typed fields for the keys that have a column and undecoded ones for the attributes. It begins with the
+keys that most versions and devices write; those of others, such as NCCL and ROCm, are added when a file has them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import attrgetter
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
+
+from unified_profiler.model.foreign_values import int_or_none
 
 MISSING: int = np.iinfo(np.int64).min
 """Represents null in integer columns until the table is built."""
@@ -21,8 +24,44 @@ MISSING: int = np.iinfo(np.int64).min
 ABSENT = msgspec.Raw(b"")
 """The value of a key that an event lacks."""
 
-DeviceArgs: TypeAlias = Any
-"""An instance of the struct of an `ArgsLayout`."""
+LEFT_OUT = frozenset(
+    {
+        *("Ev Idx", "Profiler Event Index", "External id", "Record function id"),
+        *("Python id", "Python parent id", "Python module id"),
+    }
+)
+"""Serial numbers that have no meaning outside the file and would differ in every row.
+
+Ev Idx, Profiler Event Index in old files, and Record function id number the events. External id numbers operators, and
+on kernels repeats the number of the operator that launched them, a link that correlation and nesting also give. The
+Python ids repeat nesting and the number in a module's name.
+"""
+
+NUMBERS = {
+    "Sequence number": "sequence_id",
+    "correlation": "correlation_id",
+    "stream": "stream",
+    "device": "device",
+    "Device Id": "device",
+    "Device Type": "device_type",
+    "bytes": "bytes",
+    "Bytes": "bytes",
+    "Total Allocated": "value",
+}
+"""Keys whose integer value has a column."""
+
+INPUTS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
+"""Keys that describe an operator's inputs: long, and the same for every call from one source line."""
+
+_MAX_DIGITS = 20
+"""Digits and sign of the longest integer that fits into a column."""
+_MOST_KEYS = 64
+"""Maximum number of attributes of a layout, which grows with the keys of a file."""
+_MOST_RESTARTS = 16
+"""Misfits among the args of a block after which it is decoded in small parts, since each of them restarts decoding."""
+_SMALL_PART = 64
+# a key before it may contain anything
+_POSITION = re.compile(r"`\$\[(\d+)\][^`]*`\Z")
 
 _Number: TypeAlias = Annotated[int, msgspec.Meta(gt=MISSING, le=-1 - MISSING)]
 
@@ -33,8 +72,8 @@ class CpuArgs(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True)
     external: int = msgspec.field(default=0, name="External id")
     record: int = msgspec.field(default=0, name="Record function id")
     index: int = msgspec.field(default=0, name="Ev Idx")
-    sequence: _Number = msgspec.field(default=MISSING, name="Sequence number")
-    forward_thread: int | None = msgspec.field(default=None, name="Fwd thread id")
+    sequence_id: _Number = msgspec.field(default=MISSING, name="Sequence number")
+    forward_thread: _Number = msgspec.field(default=MISSING, name="Fwd thread id")
     shapes: msgspec.Raw = msgspec.field(default=ABSENT, name="Input Dims")
     types: msgspec.Raw = msgspec.field(default=ABSENT, name="Input type")
     strides: msgspec.Raw = msgspec.field(default=ABSENT, name="Input Strides")
@@ -53,40 +92,94 @@ class InputArgs(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
     concrete: msgspec.Raw = msgspec.field(default=ABSENT, name="Concrete Inputs")
 
 
+class _OtherArgs(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """The arguments that events of all other categories may have; decoding fails on any other key."""
+
+    external: int = msgspec.field(default=0, name="External id")
+    index: int = msgspec.field(default=0, name="Ev Idx")
+
+
 @dataclass(frozen=True)
 class ArgsLayout:
     """The keys of a category and the struct that decodes them."""
 
-    category: str
-    numbers: tuple[str, ...]
+    struct: type[Any]
+    numbers: tuple[str, ...] = ()
     """Fields of the struct that are columns."""
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] = ()
     """Keys that are attributes."""
-    struct: type[DeviceArgs]
-    attributes: Callable[[DeviceArgs], tuple[msgspec.Raw, ...]]
-    """Returns the undecoded values of `keys`, `ABSENT` for missing ones."""
+    texts: dict[int, str] = field(default_factory=dict)
+    """The column for integers of those of the `keys` whose first value was none, by their position."""
 
-    @classmethod
-    def build(cls, category: str, columns: Mapping[str, str], keys: Sequence[str]) -> ArgsLayout:
-        """Create the struct of a category.
+    def extended(self, columns: Mapping[str, str], keys: Collection[str], left_out: Collection[str] = ()) -> ArgsLayout:
+        """Return the layout with more keys.
 
         Args:
-            category: The category.
             columns: The keys that have a column, by the column's name.
-            keys: The keys that are attributes, at least two, so that `attributes` returns a tuple.
+            keys: The keys that are attributes.
+            left_out: The keys to ignore.
         """
-        fields: list[tuple[str, Any, Any]] = [
-            (f"left_out_{index}", int, msgspec.field(default=0, name=key)) for index, key in enumerate(_LEFT_OUT)
+        raw: list[tuple[str, str]] = [(_attribute(number), key) for number, key in enumerate(keys, len(self.keys))]
+        raw += [(f"left_out_{number}", key) for number, key in enumerate(left_out, len(self._known))]
+        fields = [
+            *((name, _Number, msgspec.field(default=MISSING, name=key)) for name, key in columns.items()),
+            *((name, msgspec.Raw, msgspec.field(default=ABSENT, name=key)) for name, key in raw),
         ]
-        fields += [(name, _Number, msgspec.field(default=MISSING, name=key)) for name, key in columns.items()]
-        names = [f"attribute_{index}" for index in range(len(keys))]
-        attributes = [msgspec.field(default=ABSENT, name=key) for key in keys]
-        fields += [(name, msgspec.Raw, attribute) for name, attribute in zip(names, attributes, strict=True)]
-        struct = msgspec.defstruct("DeviceArgs", fields, frozen=True, gc=False, forbid_unknown_fields=True)
-        return cls(category, tuple(columns), tuple(keys), struct, attrgetter(*names))
+        struct = msgspec.defstruct(
+            "Args", fields, bases=(self.struct,), frozen=True, gc=False, forbid_unknown_fields=True
+        )
+        return replace(self, struct=struct, numbers=(*self.numbers, *columns), keys=(*self.keys, *keys))
+
+    def extended_for(self, text: msgspec.Raw) -> ArgsLayout | None:
+        """Return the layout with the keys of an event that it lacks; None if it has all of them, or cannot have one."""
+        members = msgspec.json.decode(text, type=dict[str, msgspec.Raw] | None) or {}
+        unknown = {key: value for key, value in members.items() if key not in self._known}
+        numbers = {key: NUMBERS[key] for key in unknown if key in NUMBERS}
+        used = {*self.numbers, *self.texts.values()}
+        if not unknown or unknown.keys() & set(INPUTS) or len({*numbers.values()} - used) < len(numbers):
+            return None
+        columns = {name: key for key, name in numbers.items() if raw_integer(unknown[key]) is not None}
+        keys = [key for key in unknown if key not in LEFT_OUT and key not in columns.values()]
+        if len(self.keys) + len(keys) > _MOST_KEYS:
+            return None
+        extended = self.extended(columns, keys, unknown.keys() & LEFT_OUT)
+        texts = {extended.keys.index(key): name for key, name in numbers.items() if key in keys}
+        return replace(extended, texts=self.texts | texts)
+
+    def attributes(self, args: Sequence[Any], delimiter: bytes) -> tuple[Iterator[bytes], dict[str, list[int]]]:
+        """Return the undecoded values of `keys` in each of the args, joined, and the integers among those of `texts`.
+
+        The values of missing keys are empty. The integers are by the name of their column.
+        """
+        columns: list[Iterable[msgspec.Raw]] = [
+            map(attrgetter(_attribute(number)), args) for number in range(len(self.keys))
+        ]
+        integers = {}
+        for number, column in self.texts.items():
+            values = list(columns[number])
+            numbers = list(map(raw_integer, values))
+            integers[column] = [MISSING if each is None else each for each in numbers]
+            columns[number] = [value if each is None else ABSENT for value, each in zip(values, numbers, strict=True)]
+        return map(delimiter.join, zip(*columns, strict=True)), integers
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.struct.__struct_encode_fields__)
 
 
-_LEFT_OUT = ("External id", "Ev Idx")
+def _attribute(number: int) -> str:
+    """Return the name of a field."""
+    return f"attribute_{number}"
+
+
+CPU_ARGS = ArgsLayout(CpuArgs, numbers=("sequence_id",))
+"""The layout of operators, annotations and Python functions."""
+
+
+def _layout(columns: Mapping[str, str], *keys: str) -> ArgsLayout:
+    return ArgsLayout(_OtherArgs).extended(columns, keys)
+
+
 _CALL = {"correlation_id": "correlation"}
 _WORK = {"device": "device", "stream": "stream", **_CALL}
 _COPY = {**_WORK, "bytes": "bytes"}
@@ -94,70 +187,78 @@ _MEMORY = {"device": "Device Id", "device_type": "Device Type", "bytes": "Bytes"
 _GRAPH = ("graph id", "graph node id")
 
 LAYOUTS = {
-    layout.category: layout
-    for layout in (
-        ArgsLayout.build(
-            "kernel",
-            _WORK,
-            (
-                *("queued", "context", "registers per thread", "shared memory", "blocks per SM", "warps per SM"),
-                *("grid", "block", "est. achieved occupancy %", *_GRAPH),
-            ),
-        ),
-        ArgsLayout.build("gpu_memcpy", _COPY, ("context", "memory bandwidth (GB/s)", *_GRAPH)),
-        ArgsLayout.build("gpu_memset", _COPY, ("context", "memory bandwidth (GB/s)", *_GRAPH)),
-        ArgsLayout.build(
-            "cuda_sync",
-            _WORK,
-            (
-                *("cuda_sync_kind", "context", "wait_on_stream", "wait_on_cuda_event_record_corr_id"),
-                "wait_on_cuda_event_id",
-            ),
-        ),
-        ArgsLayout.build(
-            "mtia_ccp_events",
-            {**_WORK, "bytes": "size"},
-            (
-                *("column", "row", "packet_ptr", "direction", "k_work_ptr", "sqid", "seq_num", "host_ctx"),
-                "wait_on_stream",
-            ),
-        ),
-        ArgsLayout.build("cuda_runtime", _CALL, ("cbid", "cid")),
-        ArgsLayout.build("cuda_driver", _CALL, ("cbid", "cid")),
-        ArgsLayout.build("cpu_instant_event", _MEMORY, ("Addr", "Total Reserved", "finished")),
-    )
+    "kernel": _layout(
+        _WORK,
+        *("queued", "context", "registers per thread", "shared memory", "blocks per SM", "warps per SM"),
+        *("grid", "block", "est. achieved occupancy %", *_GRAPH),
+    ),
+    "gpu_memcpy": _layout(_COPY, "context", "memory bandwidth (GB/s)", *_GRAPH),
+    "gpu_memset": _layout(_COPY, "context", "memory bandwidth (GB/s)", *_GRAPH),
+    "cuda_sync": _layout(
+        _WORK,
+        *("cuda_sync_kind", "context", "wait_on_stream", "wait_on_cuda_event_record_corr_id", "wait_on_cuda_event_id"),
+    ),
+    "mtia_ccp_events": _layout(
+        {**_WORK, "bytes": "size"},
+        *("column", "row", "packet_ptr", "direction", "k_work_ptr", "sqid", "seq_num", "host_ctx", "wait_on_stream"),
+    ),
+    "cuda_runtime": _layout(_CALL, "cbid", "cid"),
+    "cuda_driver": _layout(_CALL, "cbid", "cid"),
+    "cpu_instant_event": _layout(_MEMORY, "Addr", "Total Reserved", "finished"),
 }
-"""The layouts by category."""
+"""The layouts of other events by category."""
+
+
+class DecodedArgs(NamedTuple):
+    """Args of one layout, and their positions in the block."""
+
+    layout: ArgsLayout
+    positions: list[int]
+    args: list[Any]
 
 
 class ArgsDecoder:
-    """Decodes args of one layout."""
+    """Decodes args by a layout that grows with the keys of the file."""
 
-    def __init__(self, struct: type[Any]) -> None:
-        self._decoder = msgspec.json.Decoder(list[struct])  # type: ignore[valid-type]  # the type is a value here
+    def __init__(self, layout: ArgsLayout) -> None:
+        self._set_layout(layout)
 
-    def decode(self, texts: Sequence[msgspec.Raw]) -> tuple[list[Any], list[int]]:
-        """Return the args that fit the layout, and the positions of those that do not."""
-        decoded: list[Any] = []
+    def decode(self, texts: Sequence[msgspec.Raw]) -> tuple[list[DecodedArgs], list[int]]:
+        """Return the args of a block by layout, and the positions of those that fit none."""
+        parts = [DecodedArgs(self._layout, [], [])]
         unfit: list[int] = []
-        while (start := len(decoded) + len(unfit)) < len(texts):
-            part = texts[start:] if len(unfit) < _MOST_RESTARTS else texts[start : start + 1]
+        start = 0
+        while start < len(texts):
+            part = texts[start:] if len(unfit) < _MOST_RESTARTS else texts[start : start + _SMALL_PART]
             try:
-                decoded += self._decode(part)
+                args, fits = self._decode(part), True
             except msgspec.ValidationError as error:
-                position = _position(error)
-                decoded += self._decode(part[:position])
-                unfit.append(start + position)
-        return decoded, unfit
+                args, fits = self._decode(part[: _position(error)]), False
+            parts[-1].positions.extend(range(start, start + len(args)))
+            parts[-1].args.extend(args)
+            start += len(args)
+            if fits:
+                continue
+            if extended := self._layout.extended_for(texts[start]):
+                self._set_layout(extended)
+                parts.append(DecodedArgs(extended, [], []))
+            else:
+                unfit.append(start)
+                start += 1
+        return [part for part in parts if part.args], unfit
+
+    def _set_layout(self, layout: ArgsLayout) -> None:
+        self._layout = layout
+        self._decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[layout.struct])  # type: ignore[name-defined]  # the type is a value here
 
     def _decode(self, texts: Sequence[msgspec.Raw]) -> list[Any]:
-        args: list[Any] = self._decoder.decode(b"[%b]" % b",".join(texts))
-        return args
+        return self._decoder.decode(b"[%b]" % b",".join(texts))
 
 
-_MOST_RESTARTS = 16
-"""Misfits among the args of a block after which the rest is decoded one by one."""
-_POSITION = re.compile(r"`\$\[(\d+)\]")
+def raw_integer(value: msgspec.Raw) -> int | None:
+    """Return the value of a JSON number without fraction, None for anything else."""
+    text = bytes(value)
+    return int_or_none(int(text)) if len(text) <= _MAX_DIGITS and text.removeprefix(b"-").isdigit() else None
 
 
 def _position(error: msgspec.ValidationError) -> int:

@@ -18,8 +18,8 @@ import numpy as np
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.foreign_values import nanoseconds
 from unified_profiler.model.tree import Flags
-from unified_profiler_torch.read.args import NUMBERS, ArgsReader, Codes, Columns, Ints
-from unified_profiler_torch.read.args_layouts import LAYOUTS, MISSING, ArgsDecoder, CpuArgs
+from unified_profiler_torch.read.args import ArgsReader, Codes, Columns, Ints
+from unified_profiler_torch.read.args_layouts import CPU_ARGS, LAYOUTS, MISSING, NUMBERS, ArgsDecoder, CpuArgs
 from unified_profiler_torch.read.categories import is_known
 from unified_profiler_torch.read.kineto import Event, decode_block
 from unified_profiler_torch.read.labels import (
@@ -56,6 +56,7 @@ class CpuEvent(msgspec.Struct, gc=False):
 _CPU_EVENTS = msgspec.json.Decoder(list[CpuEvent])
 _EVENTS = msgspec.json.Decoder(list[Event])
 _TIMES = msgspec.json.Decoder(list[EventTimes])
+_LAYOUTS = (CPU_ARGS, *LAYOUTS.values())
 
 
 @dataclass
@@ -68,6 +69,7 @@ class KinetoEvents:
     blocks: list[Columns] = field(default_factory=list)
     count: int = 0
     """Number of events read, kept or not."""
+    _decoders: list[ArgsDecoder] = field(default_factory=lambda: list(map(ArgsDecoder, _LAYOUTS)))
     _has_operators: bool = True
     """Whether most events of the last block were operators that can be read by their text."""
     _is_mixed: bool = False
@@ -123,12 +125,12 @@ class KinetoEvents:
         keep = action == KEEP
         if not keep.all():
             block, label = block.select(keep), label[keep]
-        return keep, _columns(block, label, self.args.read_cpu([event.args for event in block.events]))
+        return keep, _columns(block, label, self.args.read([event.args for event in block.events], CPU_ARGS))
 
     def _mixed_events(self, block: _Block[Event]) -> tuple[Flags, Columns]:
         """Read a block in which some events are not of the common form."""
         label, action, layout = self.labels.look_up(block.events)
-        self.metadata += [_metadata_event(block.events[row]) for row in np.flatnonzero(action == METADATA).tolist()]
+        self.metadata += _metadata(list(compress(block.events, (action == METADATA).tolist())))
         keep = (action == KEEP) | (action == KEEP_UNKNOWN)
         if not keep.all():
             block, label, layout = block.select(keep), label[keep], layout[keep]
@@ -188,14 +190,10 @@ class KinetoEvents:
         others = [np.flatnonzero(layout == OTHER_LAYOUT)]
         for number in np.unique(layout[layout != OTHER_LAYOUT]).tolist():
             rows = np.flatnonzero(layout == number)
-            args, unfit = _DECODERS[number].decode([events[row].args for row in rows.tolist()])
-            if unfit:
-                others.append(rows[unfit])
-                rows = np.delete(rows, unfit)
-            columns = (
-                self.args.read_cpu(args) if number == CPU_LAYOUT else self.args.read_device(args, _LAYOUTS[number - 1])
-            )
-            _scatter(merged, columns, rows, len(events))
+            parts, unfit = self._decoders[number].decode([events[row].args for row in rows.tolist()])
+            others.append(rows[unfit])
+            for part in parts:
+                _scatter(merged, self.args.read(part.args, part.layout), rows[part.positions], len(events))
         rows = np.sort(np.concatenate(others))
         _scatter(merged, self.args.read_any(_any_args([events[row] for row in rows.tolist()])), rows, len(events))
         return merged
@@ -232,8 +230,6 @@ class _Block(Generic[_Kind]):
         return list(texts if self.selected is None else compress(texts, self.selected.tolist()))
 
 
-_LAYOUTS = tuple(LAYOUTS.values())
-_DECODERS = (ArgsDecoder(CpuArgs), *(ArgsDecoder(layout.struct) for layout in _LAYOUTS))
 _ARGS_LIST = msgspec.json.Decoder(list[dict[str, msgspec.Raw] | None])
 
 
@@ -242,8 +238,13 @@ def _any_args(events: Sequence[Event]) -> list[dict[str, msgspec.Raw]]:
     return [(args or {}) | _unknown_fields(event) for args, event in zip(decoded, events, strict=True)]
 
 
-def _metadata_event(event: Event) -> MetadataEvent:
-    return MetadataEvent(event.name, event.pid, event.tid, msgspec.json.decode(event.args, type=dict[str, Any]))
+def _metadata(events: Sequence[Event]) -> list[MetadataEvent]:
+    """Return the distinct events in the order of their last occurrence, since later ones replace earlier ones."""
+    distinct = dict.fromkeys((event.name, event.pid, event.tid, bytes(event.args)) for event in reversed(events))
+    return [
+        MetadataEvent(name, pid, tid, msgspec.json.decode(args, type=dict[str, Any]))
+        for name, pid, tid, args in reversed(distinct)
+    ]
 
 
 def _unknown_fields(event: Event) -> dict[str, msgspec.Raw]:

@@ -34,11 +34,13 @@ DROP, KEEP, KEEP_UNKNOWN, METADATA = range(4)
 """What to do with the events of a label; those of an unknown phase or category keep these as attributes."""
 
 OTHER_LAYOUT, CPU_LAYOUT = -1, 0
-"""Numbers of the events that are read as dictionaries and as `CpuArgs`; those of `LAYOUTS` follow."""
+"""Numbers of the events that are read as dictionaries and by `CPU_ARGS`; those of `LAYOUTS` follow."""
 
+_NAMING = frozenset({"process_name", "process_labels", "thread_name"})
+"""Metadata that is read; the others order processes and threads in viewers."""
 _FLOW_PHASES = frozenset({"s", "f", "t"})
 _LAYOUT_NUMBERS = dict.fromkeys(("cpu_op", "user_annotation", "python_function"), CPU_LAYOUT) | {
-    layout.category: number for number, layout in enumerate(LAYOUTS.values(), CPU_LAYOUT + 1)
+    category: number for number, category in enumerate(LAYOUTS, CPU_LAYOUT + 1)
 }
 
 
@@ -95,7 +97,7 @@ class LabelIndex(dict[tuple[str, str, int | str, int | str, str], int]):
         phase, category, pid, _, name = label
         self.name.append(self.names[name])
         self.group.append(self.groups[label[:4]])
-        self.action.append(_action(phase, category, pid))
+        self.action.append(_action(phase, category, pid, name))
         self.layout.append(_layout_number(phase, category))
         return number
 
@@ -125,9 +127,9 @@ def _layout_number(phase: str, category: str) -> int:
     return _LAYOUT_NUMBERS.get(category, OTHER_LAYOUT) if phase in COMMON_PHASES else OTHER_LAYOUT
 
 
-def _action(phase: str, category: str, pid: int | str) -> int:
+def _action(phase: str, category: str, pid: int | str, name: str) -> int:
     if phase == "M":
-        return METADATA
+        return METADATA if name in _NAMING else DROP
     if category == WINDOW or (phase == "i" and not category and pid in WINDOW_PROCESSES):
         return DROP
     if phase in _FLOW_PHASES and category in REDUNDANT_FLOWS:

@@ -67,8 +67,9 @@ def _load(path: Path) -> tuple[Header, KinetoEvents]:
                 events.add(block, path)
         except (OtherLayoutError, InvalidJsonError):
             events = KinetoEvents()
-            header, block = parse_document(path)
-            events.add(block, path)
+            header, blocks = parse_document(path)
+            for block in blocks:
+                events.add(block, path)
             return header, events
     return stream.header, events
 

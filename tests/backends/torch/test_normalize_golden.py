@@ -14,7 +14,7 @@ import pytest
 
 from unified_profiler.model.assembly import assemble
 from unified_profiler.spi import NativeCapture
-from unified_profiler_torch.read.args import LEFT_OUT
+from unified_profiler_torch.read.args_layouts import LEFT_OUT
 from unified_profiler_torch.read.normalizer import KinetoNormalizer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kineto"
