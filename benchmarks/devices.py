@@ -2,7 +2,7 @@
 
 The traces are a GPU trace repeated to 215 000 events and 297 000 CPU events recorded here. The two sides take turns.
 HTA lives in an environment of its own, which `make bench` creates; without it only our own times are reported. A third
-trace, of an AMD GPU, has arguments that are in no layout; HTA refuses it.
+trace, of an AMD GPU, has arguments that are in no layout; HTA, which takes more than a minute for it, does not read it.
 """
 
 from __future__ import annotations

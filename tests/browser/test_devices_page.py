@@ -89,7 +89,7 @@ def test_the_address_names_a_page_of_its_own(page: Any) -> None:
     assert not page.is_visible("#overview")
     assert page.get_attribute("nav a[href='#devices']", "aria-current") == "page"
     page.click("nav a[href='#overview']")
-    assert not page.is_visible("#devices")
+    page.wait_for_selector("#devices", state="hidden")
     page.click("#to-devices a")
     page.wait_for_selector("#devices", state="visible")
     assert page.evaluate("document.activeElement.id") == "devices"
@@ -105,6 +105,7 @@ def test_it_begins_with_the_verdict(page: Any, table: DeviceTable) -> None:
 
 def test_the_overview_says_the_same_first(page: Any) -> None:
     page.click("nav a[href='#overview']")
+    page.wait_for_selector("#overview", state="visible")
     assert page.locator("#findings li").first.inner_text() == "cuda:0 was idle 76.2% of 660.551 ms."
     assert "idle: host late 75.9%" in page.get_attribute("#overview-devices", "aria-label")
     assert "on the host" in page.inner_text("#parts-lead")
@@ -190,7 +191,7 @@ def test_several_devices_are_compared_on_both_pages(two_rank_page: Any) -> None:
     page.select_option("#devices-device", label="rank 1 · cuda:1")
     assert "cuda:1" in page.inner_text("#devices-steps h3")
     page.click("nav a[href='#ranks']")
-    assert not page.is_visible("#devices")
+    page.wait_for_selector("#devices", state="hidden")
     page.wait_for_selector("#ranks-devices .plot .main-svg")
     assert "idle: host late" in page.inner_text("#ranks-devices .sentence")
 

@@ -50,14 +50,21 @@ def runs() -> up.Diff:
     return up.diff(trace_of("torch", TORCH), trace_of("tensorflow", KERAS))
 
 
+ADDRESS = "http://diff.test/"
+"""Nothing is there: the test answers."""
+
+
 @pytest.fixture
 def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Open diffs; afterwards nothing was complained of, and nothing asked for but the file."""
+    """Open diffs; afterwards nothing was complained of, and nothing asked for but the file.
+
+    With `served` a page comes from a server, since Chromium may lose what a page of a file stores when it is reloaded.
+    """
     pages: list[Any] = []
     complaints: list[str] = []
     requests: list[str] = []
 
-    def open_it(found: up.Diff | None = None, *, language: str = "en", **options: Any) -> Any:
+    def open_it(found: up.Diff | None = None, *, language: str = "en", served: bool = False, **options: Any) -> Any:
         file = tmp_path / f"{len(pages)}.html"
         file.write_text(page_of(found or runs(), language=language), encoding="utf-8")
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
@@ -65,13 +72,15 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
-        page.goto(file.as_uri())
+        if served:
+            page.route(ADDRESS, lambda route: route.fulfill(path=file))
+        page.goto(ADDRESS if served else file.as_uri())
         pages.append(page)
         return page
 
     yield open_it
     assert complaints == []
-    assert {url.partition(":")[0] for url in requests} <= {"file", "data"}
+    assert {url.partition(":")[0] for url in requests if url != ADDRESS} <= {"file", "data"}
     for page in pages:
         page.context.close()
 
@@ -212,7 +221,7 @@ def test_hostile_names_are_only_shown(opened: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1600])
 def test_a_page_fits_the_window_and_has_its_colors(opened: Callable[..., Any], scheme: str, width: int) -> None:
-    page = opened(color_scheme=scheme, viewport={"width": width, "height": 800})
+    page = opened(served=True, color_scheme=scheme, viewport={"width": width, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert is_dark(page) == (scheme == "dark")
     page.select_option("#theme", "light" if scheme == "dark" else "dark")

@@ -64,7 +64,7 @@ def test_the_address_names_a_page_of_its_own(page: Any) -> None:
     assert not page.is_visible("#overview")
     assert page.get_attribute("nav a[href='#ranks']", "aria-current") == "page"
     page.click("nav a[href='#operators']")
-    assert page.is_visible("#overview")
+    page.wait_for_selector("#overview", state="visible")
     assert not page.is_visible("#ranks")
     assert page.get_attribute("nav a[href='#ranks']", "aria-current") is None
     page.wait_for_selector("#steps-chart .plot .main-svg")
@@ -78,6 +78,7 @@ def test_the_address_names_a_page_of_its_own(page: Any) -> None:
 
 def test_the_first_screen_leads_to_it(page: Any) -> None:
     page.click("nav a[href='#overview']")
+    page.wait_for_selector("#overview", state="visible")
     assert "Rank 3 is slow since step" in page.inner_text("#findings")
     page.click("#to-ranks a")
     page.wait_for_selector("#ranks", state="visible")
