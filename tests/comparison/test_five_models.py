@@ -42,7 +42,7 @@ PAIRS = [("torch", "tensorflow"), ("torch", "mindspore"), ("tensorflow", "mindsp
 MODELS = ("cnn", "attention", "handwritten", "lstm", "mlp")
 SLOWED = {
     "kernel": {"ROWS": 512, "COLUMNS": 64, "HIDDEN": 256, "WIDER": 32},
-    "transpose": {"ROWS": 2048, "COLUMNS": 16, "HIDDEN": 64, "TURNS": 200},
+    "transpose": {"ROWS": 8192, "COLUMNS": 16, "HIDDEN": 64, "TURNS": 200},
     "loop": {"ROWS": 128, "COLUMNS": 16, "HIDDEN": 64},
 }
 """Sizes of the mlp with which a slow-down has at least ten times the work of all the rest, or ten times the calls."""
