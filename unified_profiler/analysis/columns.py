@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from unified_profiler.model.arrow_arrays import number_array
 from unified_profiler.model.nesting import Ints, whole_numbers
@@ -19,6 +20,8 @@ Flags = npt.NDArray[np.bool_]
 
 _FEW = 8
 """Up to this number of codes, comparing with each is faster than looking up every row."""
+_ROWS_PER_TEXT = 32
+"""Up to this number of rows per text, looking for texts that no row has takes less time than converting them."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,15 @@ class Coded:
 
 
 def coded(events: EventTable, name: str) -> Coded:
-    """Return a text column."""
+    """Return a text column; of few rows, only the texts that they have."""
     column = events.column(name).unify_dictionaries().combine_chunks()
     indices = column.indices.fill_null(-1) if column.null_count else column.indices
-    return Coded(indices.to_numpy(zero_copy_only=False), column.dictionary.to_pylist())
+    codes, texts = indices.to_numpy(zero_copy_only=False), column.dictionary
+    if len(codes) < _ROWS_PER_TEXT * len(texts):
+        used = np.bincount(codes + 1, minlength=len(texts) + 1)[1:] > 0
+        texts = texts.filter(pa.array(used))
+        codes = np.where(codes < 0, -1, (np.cumsum(used) - 1)[codes])
+    return Coded(codes, texts.to_pylist())
 
 
 def ints(events: EventTable, name: str, *, null: int = -1) -> Ints:

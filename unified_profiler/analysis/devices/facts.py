@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from unified_profiler.analysis.columns import numbered
 from unified_profiler.analysis.devices.class_times import MASKS, class_times, of_classes, together
@@ -44,7 +45,9 @@ FACTS = pa.schema(
         **dict.fromkeys((*TIMES, *IDLE, *COMBINATIONS), pa.int64()),
     }
 )
-"""One row per device and step, or per device where `whole` is true."""
+"""One row per device and step, or per device, and of no cycle, where `whole` is true."""
+
+_KEYS = ("whole", "rank", "cycle", "step", "device", "stream")
 
 
 def device_facts(events: EventTable, conventions: Mapping[str, EventConventions], *, by_stream: bool) -> pa.Table:
@@ -64,9 +67,22 @@ def device_facts(events: EventTable, conventions: Mapping[str, EventConventions]
     table = pa.concat_tables(tables)
     if not by_stream:
         table = table.set_column(FACTS.get_field_index("stream"), "stream", pa.nulls(len(table), pa.int64()))
-    for index, name in enumerate(("rank", "cycle")):
-        table = table.set_column(index, name, pa.repeat(events.column(name)[0].cast(pa.int32()), len(table)))
-    return table
+    rank, cycle = (pa.repeat(events.column(name)[0].cast(pa.int32()), len(table)) for name in ("rank", "cycle"))
+    cycle = pc.if_else(table.column("whole"), pa.scalar(None, pa.int32()), cycle)
+    return table.set_column(0, "rank", rank).set_column(1, "cycle", cycle)
+
+
+def summed(facts: pa.Table) -> pa.Table:
+    """Return the measurements of all traces, in order of rank, cycle, step and device: added up, with the idle share.
+
+    A device's row for the whole trace adds up to one for all cycles of the rank.
+    """
+    measures = FACTS.names[FACTS.get_field_index("work_count") :]
+    sums = facts.group_by(_KEYS, use_threads=False).aggregate([(name, "sum") for name in measures])
+    sums = sums.rename_columns([name.removesuffix("_sum") for name in sums.column_names]).select(FACTS.names)
+    span = sums.column("span_ns").cast(pa.float64())
+    share = pc.divide(sums.column("idle_ns"), pc.if_else(pc.equal(span, 0), None, span))
+    return sums.append_column("idle_share", share).sort_by([(name, "ascending") for name in _KEYS])
 
 
 def _measured(work: DeviceWork, gaps: Gaps, group: Ints, *, whole: bool) -> pa.Table:

@@ -14,6 +14,7 @@ from unified_profiler.analysis.columns import Flags, coded, ints_at, numbered
 from unified_profiler.analysis.conventions import matches_convention
 from unified_profiler.analysis.devices.work import DeviceWork, groups_of
 from unified_profiler.analysis.intervals import IntervalSet
+from unified_profiler.model.arrow_arrays import number_array
 from unified_profiler.model.nesting import Ints
 from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.spi import EventConventions
@@ -89,8 +90,9 @@ def _host_waited(
 ) -> Flags:
     """Flag gaps at whose start the launching thread was in a call that waits for a device."""
     flags = np.zeros(len(start), np.bool_)
-    is_call = coded(events, "kind").where(Kind.RUNTIME.value.__eq__)
-    calls = np.flatnonzero(is_call & matches_convention(events, conventions, "synchronizing_calls"))
+    calls = np.flatnonzero(coded(events, "kind").where(Kind.RUNTIME.value.__eq__))
+    named = events.select(["name", "framework"]).take(number_array(calls))
+    calls = calls[matches_convention(named, conventions, "synchronizing_calls")]
     gaps = np.flatnonzero(work.launch[following] >= 0)
     if not len(calls) or not len(gaps):
         return flags

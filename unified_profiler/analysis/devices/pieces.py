@@ -7,8 +7,7 @@ are selected.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -66,6 +65,12 @@ _ELEMENT_BYTES = {
 }
 """Size of an element by its type, as frameworks name it, in lower case."""
 
+_MEMORY = ("pinned", "pageable")
+"""Kinds of host memory; the latter where a name says both."""
+
+_UNKNOWN = EventConventions()
+"""The conventions of a framework of which none are known."""
+
 _OWN = ("rank", "cycle", "step", "id", "device", "stream", "name", "start_ns", "duration_ns")
 """Columns of the events that are the work."""
 
@@ -105,13 +110,14 @@ def _columns(events: EventTable) -> dict[str, Any]:
 def _columns_by_convention(events: EventTable, *, conventions: Mapping[str, EventConventions]) -> dict[str, Any]:
     work = device_work(events)
     own = events.select(["name", "framework", "attributes", "bytes"]).take(number_array(work.row))
-    collectives = _Collectives.of(own, work.work_class == CLASSES.index("communication"), conventions)
+    is_collective = work.work_class == CLASSES.index("communication")
+    collective, group, group_size, moved = _collectives(own, is_collective, conventions)
     return {
-        "bytes": _known(np.where(collectives.bytes >= 0, collectives.bytes, ints(own, "bytes"))),
-        "memory": _memory(own, conventions),
-        "collective": collectives.name,
-        "process_group": collectives.group,
-        "group_size": _known(collectives.size),
+        "bytes": _known(np.where(moved >= 0, moved, ints(own, "bytes"))),
+        "memory": _memory(own, work.work_class == CLASSES.index("copy"), conventions),
+        "collective": collective,
+        "process_group": group,
+        "group_size": _known(group_size),
     }
 
 
@@ -131,51 +137,53 @@ def _text_of(events: EventTable, name: str, rows: Ints) -> pa.ChunkedArray:
     return events.column(name).unify_dictionaries().take(number_array(np.maximum(rows, 0), missing=rows < 0))
 
 
-def _memory(own: EventTable, conventions: Mapping[str, EventConventions]) -> pa.Array:
-    pinned, pageable = (matches_convention(own, conventions, f"{kind}_copies") for kind in ("pinned", "pageable"))
-    return dictionary_array(np.select([pageable, pinned], [1, 0], -1), text_array(["pinned", "pageable"]))
+def _memory(own: EventTable, selected: Flags, conventions: Mapping[str, EventConventions]) -> pa.Array:
+    """Return whether the selected copies used pinned or pageable memory."""
+    copies = own.select(["name", "framework"]).take(number_array(np.flatnonzero(selected)))
+    codes = np.full(len(own), -1)
+    for code, kind in enumerate(_MEMORY):
+        codes[np.flatnonzero(selected)[matches_convention(copies, conventions, f"{kind}_copies")]] = code
+    return dictionary_array(codes, text_array(_MEMORY))
 
 
-class _Texts:
-    """A text column of which few rows have a text."""
+class _Collective(NamedTuple):
+    """What the attributes of a collective say; None or -1 where they do not."""
 
-    def __init__(self, count: int) -> None:
-        self._codes = np.full(count, -1, np.int64)
-        self._index = Index()
-
-    def set(self, row: int, text: str | None) -> None:
-        """Set the text of a row."""
-        self._codes[row] = -1 if text is None else self._index[text]
-
-    def column(self) -> pa.DictionaryArray:
-        """Return the column, with null where no text was set."""
-        return dictionary_array(self._codes, text_array([*self._index] or [""]))
-
-
-@dataclass(frozen=True)
-class _Collectives:
-    """Properties of collectives as columns of all rows: null or -1 if unknown, and for other work."""
-
-    name: pa.Array
-    group: pa.Array
-    size: Ints
-    bytes: Ints
+    name: str | None
+    group: str | None
+    size: int
+    bytes: int
 
     @classmethod
-    def of(cls, own: EventTable, selected: Flags, conventions: Mapping[str, EventConventions]) -> _Collectives:
-        """Read the attributes of the selected rows."""
-        count = len(own)
-        names, groups, size, moved = _Texts(count), _Texts(count), np.full(count, -1), np.full(count, -1)
-        rows = np.flatnonzero(selected)
-        described = own.select(["framework", "attributes"]).take(number_array(rows)).to_pylist()
-        for row, event in zip(rows.tolist(), described, strict=True):
-            convention = conventions.get(event["framework"] or "", EventConventions())
-            attributes = msgspec.json.decode(event["attributes"] or b"{}")
-            names.set(row, _text(attributes, convention.collective_name_key))
-            groups.set(row, _text(attributes, convention.collective_group_key))
-            size[row] = _whole(attributes, convention.collective_group_size_key)
-            moved[row] = _bytes(attributes, convention)
-        return cls(names.column(), groups.column(), size, moved)
+    def of(cls, attributes: str | None, convention: EventConventions) -> _Collective:
+        """Read the attributes."""
+        read = msgspec.json.decode(attributes or b"{}")
+        return cls(
+            _text(read, convention.collective_name_key),
+            _text(read, convention.collective_group_key),
+            _whole(read, convention.collective_group_size_key),
+            _bytes(read, convention),
+        )
+
+
+def _collectives(own: EventTable, selected: Flags, conventions: Mapping[str, EventConventions]) -> tuple[Any, ...]:
+    """Return the fields of the collectives among pieces of work as columns, which say nothing of other pieces.
+
+    Many collectives have the same attributes, which are read once.
+    """
+    rows = np.flatnonzero(selected)
+    described = own.select(["framework", "attributes"]).take(number_array(rows))
+    framework, attributes = (coded(described, name) for name in described.column_names)
+    index, which = Index(), np.full(len(own), -1)
+    which[rows] = [index[pair] for pair in zip(framework.codes.tolist(), attributes.codes.tolist(), strict=True)]
+    names, texts = [*framework.values, ""], [*attributes.values, None]  # the code of null is -1
+    read = [_Collective.of(texts[text], conventions.get(names[name], _UNKNOWN)) for name, text in index]
+    name, group, size, moved = zip(*read, _Collective(None, None, -1, -1), strict=True)
+    return _texts(name, which), _texts(group, which), np.array(size)[which], np.array(moved)[which]
+
+
+def _texts(values: Sequence[str | None], which: Ints) -> pa.Array:
+    return pa.array(values, pa.string()).dictionary_encode().take(number_array(which % len(values)))
 
 
 def _text(attributes: Mapping[str, Any], key: str | None) -> str | None:
@@ -190,6 +198,6 @@ def _whole(attributes: Mapping[str, Any], key: str | None) -> int:
 
 def _bytes(attributes: Mapping[str, Any], convention: EventConventions) -> int:
     """Return the larger of what a rank puts into a collective and what it gets, -1 if unknown."""
-    elements = max((_whole(attributes, key) for key in convention.collective_elements_keys), default=-1)
+    elements = max([_whole(attributes, key) for key in convention.collective_elements_keys], default=-1)
     kind = (_text(attributes, convention.collective_type_key) or "").lower().removeprefix("torch.")
     return elements * _ELEMENT_BYTES[kind] if elements >= 0 and kind in _ELEMENT_BYTES else -1

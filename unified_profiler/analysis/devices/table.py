@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from unified_profiler.analysis.devices import gaps, work
-from unified_profiler.analysis.devices.facts import COMBINATIONS, FACTS, IDLE, TIMES, device_facts
+from unified_profiler.analysis.devices.facts import COMBINATIONS, FACTS, IDLE, TIMES, device_facts, summed
 from unified_profiler.analysis.options import chosen
-from unified_profiler.analysis.sql import load
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
+from unified_profiler.engine.contract import collected
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.statements import Statement, statement
 from unified_profiler.registry import conventions
@@ -97,8 +98,7 @@ def device_table(source: Source, *, by: str = "device", engine: Engine | None = 
     function = partial(device_facts, conventions=conventions(), by_stream=by_stream)
     columns = ("rank", "cycle", *work.COLUMNS, *gaps.COLUMNS)
     facts = engine.each_trace(traces_of(source), function, columns=columns, schema=FACTS)
-    sums = ", ".join(f"cast(sum({name}) as bigint) as {name}" for name in ("work_count", *TIMES, *IDLE, *COMBINATIONS))
-    table = engine.run(load("device_table", sums=sums), tables={"facts": facts})
+    table = summed(collected(facts, engine))
     rows = table.filter(pc.invert(table.column("whole"))).drop_columns(["whole"])
     whole = table.filter(table.column("whole")).drop_columns(["whole", "cycle", "step"])
     verdict = () if by_stream else tuple(each.with_text("devices") for each in _verdict(whole))
@@ -124,7 +124,7 @@ def _headings(table: pa.Table, *, by_stream: bool) -> dict[str, str]:
     def is_shown(name: str) -> bool:
         if name == "stream" or name not in table.column_names:
             return name == "stream" and by_stream
-        return name in _ALWAYS or bool(pc.any(pc.not_equal(table.column(name), 0)).as_py())
+        return name in _ALWAYS or bool(np.any(table.column(name)))
 
     return {name: heading for name, heading in HEADINGS.items() if is_shown(name)}
 
