@@ -40,10 +40,14 @@ def as_array(values: Any) -> pa.Array | pa.ChunkedArray:
 
 def text_array(texts: Sequence[str]) -> pa.StringArray:
     """Build an array of texts."""
-    encoded = [text.encode() for text in texts]
+    return encoded_text_array([text.encode() for text in texts])
+
+
+def encoded_text_array(encoded: Sequence[bytes]) -> pa.StringArray:
+    """Build an array of texts from their UTF-8."""
     offsets = np.fromiter(accumulate(map(len, encoded), initial=0), np.int64, len(encoded) + 1)
     if offsets[-1] > _LARGEST_OFFSET:
-        return pa.array(texts, pa.string())  # raises Arrow's error
+        return pa.array(encoded, pa.string())  # raises Arrow's error
     buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(encoded))]
     return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
 

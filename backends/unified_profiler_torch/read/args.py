@@ -64,10 +64,10 @@ class ArgsReader:
             name: np.fromiter(map(attrgetter(name), args), np.int64, len(args)) for name in layout.numbers
         }
         if issubclass(layout.struct, CpuArgs):
-            columns["forward"] = self.forward.codes(
-                [None if a.forward_thread == MISSING else a.forward_thread for a in args], np.int32
-            )
-            inputs = list(map(_joined_inputs, args))
+            codes, threads = encode(np.fromiter(map(attrgetter("forward_thread"), args), np.int64, len(args)))
+            distinct = [None if thread == MISSING else thread for thread in threads.tolist()]
+            columns["forward"] = self.forward.codes(distinct, np.int32)[codes]
+            inputs = list(map(_DELIMITER.join, map(_INPUT_VALUES, args)))
             if inputs.count(_NO_INPUTS) < len(inputs):
                 columns["inputs"] = self.inputs.codes(inputs, np.int32)
         if layout.keys:
@@ -80,7 +80,7 @@ class ArgsReader:
         """Return the code of inputs given as members of a JSON object; None if there are other members."""
         if members not in self._input_texts:
             try:
-                code = self.inputs[_joined_inputs(_INPUT_ARGS.decode(b"{%b}" % members))]
+                code = self.inputs[_DELIMITER.join(_INPUT_VALUES(_INPUT_ARGS.decode(b"{%b}" % members)))]
             except (msgspec.DecodeError, UnicodeDecodeError):
                 code = None
             self._input_texts[members] = code
@@ -176,10 +176,7 @@ class _LayoutIndex(Index):
 
 _NO_INPUTS = _DELIMITER.join([ABSENT] * len(INPUTS))
 _INPUT_ARGS = msgspec.json.Decoder(InputArgs)
-
-
-def _joined_inputs(args: CpuArgs | InputArgs) -> bytes:
-    return _DELIMITER.join((args.shapes, args.types, args.strides, args.concrete))
+_INPUT_VALUES = attrgetter("shapes", "types", "strides", "concrete")
 
 
 @cache

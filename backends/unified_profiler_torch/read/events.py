@@ -5,18 +5,18 @@ Every distinct name, event group and JSON value is replaced by an integer code, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import compress
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from unified_profiler.errors import TraceFormatError
-from unified_profiler.model.foreign_values import nanoseconds
 from unified_profiler.model.tree import Flags
 from unified_profiler_torch.read.args import ArgsReader, Codes, Columns, Ints
 from unified_profiler_torch.read.args_layouts import CPU_ARGS, LAYOUTS, MISSING, NUMBERS, ArgsDecoder, CpuArgs
@@ -34,7 +34,7 @@ from unified_profiler_torch.read.labels import (
     MetadataEvent,
 )
 from unified_profiler_torch.read.operator_text import Operators, read_operators
-from unified_profiler_torch.read.times import EventTimes, exact_nanoseconds, need_digits
+from unified_profiler_torch.read.times import ZERO, exact_nanoseconds
 
 
 class CpuEvent(msgspec.Struct, gc=False):
@@ -48,14 +48,13 @@ class CpuEvent(msgspec.Struct, gc=False):
     name: str = ""
     pid: int | str = ""
     tid: int | str = ""
-    ts: float = 0.0
-    dur: float = 0.0
+    ts: msgspec.Raw = ZERO
+    dur: msgspec.Raw = ZERO
     args: CpuArgs = CpuArgs()
 
 
 _CPU_EVENTS = msgspec.json.Decoder(list[CpuEvent])
 _EVENTS = msgspec.json.Decoder(list[Event])
-_TIMES = msgspec.json.Decoder(list[EventTimes])
 _LAYOUTS = (CPU_ARGS, *LAYOUTS.values())
 
 
@@ -110,43 +109,37 @@ class KinetoEvents:
     def _decoded(self, block: bytes, path: Path) -> tuple[Flags, Columns]:
         """Decode a JSON list of events; return which of them to keep, and the columns of these."""
         if not self._is_mixed:
-            try:
-                if decoded := self._cpu_events(_Block(decode_block(block, _CPU_EVENTS, path), block, path)):
+            with suppress(msgspec.ValidationError):
+                if decoded := self._cpu_events(decode_block(block, _CPU_EVENTS, path)):
                     return decoded
-            except msgspec.ValidationError:
-                pass
-        return self._mixed_events(_Block(self._decode(block, path), block, path))
-
-    def _cpu_events(self, block: _Block[CpuEvent]) -> tuple[Flags, Columns] | None:
-        """Read a block of events of the common form; None if some have to be decoded in another way."""
-        label, action, _ = self.labels.look_up(block.events)
-        if action.max(initial=0) > KEEP:
-            return None
-        keep = action == KEEP
-        if not keep.all():
-            block, label = block.select(keep), label[keep]
-        return keep, _columns(block, label, self.args.read([event.args for event in block.events], CPU_ARGS))
-
-    def _mixed_events(self, block: _Block[Event]) -> tuple[Flags, Columns]:
-        """Read a block in which some events are not of the common form."""
-        label, action, layout = self.labels.look_up(block.events)
-        self.metadata += _metadata(list(compress(block.events, (action == METADATA).tolist())))
-        keep = (action == KEEP) | (action == KEEP_UNKNOWN)
-        if not keep.all():
-            block, label, layout = block.select(keep), label[keep], layout[keep]
-        self._is_mixed = bool((layout != CPU_LAYOUT).any())
-        return keep, _columns(block, label, self._mixed_args(block.events, layout))
-
-    def _decode(self, block: bytes, path: Path) -> list[Event]:
         try:
-            events: list[Event] = decode_block(block, _EVENTS, path)
+            return self._mixed_events(decode_block(block, _EVENTS, path))
         except msgspec.ValidationError as error:
             msg = (
                 f"{path} is not a Kineto trace: one of its events, counted from event {self.count}, has an unexpected "
                 f"structure ({error})."
             )
             raise TraceFormatError(msg) from error
-        return events
+
+    def _cpu_events(self, events: list[CpuEvent]) -> tuple[Flags, Columns] | None:
+        """Read a block of events of the common form; None if some have to be decoded in another way."""
+        label, action, _ = self.labels.look_up(events)
+        if action.max(initial=0) > KEEP:
+            return None
+        keep = action == KEEP
+        if not keep.all():
+            events, label = list(compress(events, keep.tolist())), label[keep]
+        return keep, _columns(events, label, self.args.read([event.args for event in events], CPU_ARGS))
+
+    def _mixed_events(self, events: list[Event]) -> tuple[Flags, Columns]:
+        """Read a block in which some events are not of the common form."""
+        label, action, layout = self.labels.look_up(events)
+        self.metadata += _metadata(list(compress(events, (action == METADATA).tolist())))
+        keep = (action == KEEP) | (action == KEEP_UNKNOWN)
+        if not keep.all():
+            events, label, layout = list(compress(events, keep.tolist())), label[keep], layout[keep]
+        self._is_mixed = bool((layout != CPU_LAYOUT).any())
+        return keep, _columns(events, label, self._mixed_args(events, layout))
 
     @property
     def names(self) -> list[str]:
@@ -199,37 +192,6 @@ class KinetoEvents:
         return merged
 
 
-_Kind = TypeVar("_Kind", Event, CpuEvent)
-
-
-@dataclass(frozen=True)
-class _Block(Generic[_Kind]):
-    """Decoded events and the text that they are from."""
-
-    events: list[_Kind]
-    text: bytes
-    path: Path
-    selected: Flags | None = None
-    """Which events of the text these are, if not all."""
-
-    def select(self, keep: Flags) -> _Block[_Kind]:
-        """Return the block with some of its events."""
-        return replace(self, events=list(compress(self.events, keep.tolist())), selected=keep)
-
-    def times(self) -> Columns:
-        """Return start and duration in nanoseconds."""
-        columns: Columns = {}
-        for name, read in (("ts", attrgetter("ts")), ("dur", attrgetter("dur"))):
-            microseconds = np.fromiter(map(read, self.events), np.float64, len(self.events))
-            exact = need_digits(microseconds)
-            columns[name] = exact_nanoseconds(self._texts(read), microseconds) if exact else nanoseconds(microseconds)
-        return columns
-
-    def _texts(self, read: Callable[[Any], msgspec.Raw]) -> list[msgspec.Raw]:
-        texts = map(read, decode_block(self.text, _TIMES, self.path))
-        return list(texts if self.selected is None else compress(texts, self.selected.tolist()))
-
-
 _ARGS_LIST = msgspec.json.Decoder(list[dict[str, msgspec.Raw] | None])
 
 
@@ -259,8 +221,9 @@ def _unknown_fields(event: Event) -> dict[str, msgspec.Raw]:
     return {key: msgspec.Raw(msgspec.json.encode(value)) for key, value in fields.items()}
 
 
-def _columns(block: _Block[Any], label: Codes, args: Columns) -> Columns:
-    return {"label": label, **block.times(), **args}
+def _columns(events: Sequence[Event | CpuEvent], label: Codes, args: Columns) -> Columns:
+    times = {name: exact_nanoseconds(list(map(attrgetter(name), events))) for name in ("ts", "dur")}
+    return {"label": label, **times, **args}
 
 
 def _merged(operators: Operators, columns: Columns, keep: Flags, others: Columns) -> Columns:

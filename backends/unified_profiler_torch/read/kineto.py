@@ -17,6 +17,7 @@ import msgspec
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.foreign import peek_bytes, read_bytes, read_chunks
+from unified_profiler_torch.read.times import ZERO
 
 Header = dict[str, Any]
 
@@ -43,15 +44,15 @@ _NOT_A_NUMBER = re.compile(rb"(\": )(-?(?:inf|nan|NaN|Infinity))(?=[\s,}])")
 
 
 class Event(msgspec.Struct, gc=False):
-    """One entry of `traceEvents`, with undecoded args."""
+    """One entry of `traceEvents`, with undecoded times and args."""
 
     ph: str = ""
     cat: str = ""
     name: str = ""
     pid: int | str = ""
     tid: int | str = ""
-    ts: float = 0.0
-    dur: float = 0.0
+    ts: msgspec.Raw = ZERO
+    dur: msgspec.Raw = ZERO
     args: msgspec.Raw = msgspec.Raw(b"{}")
     id: int | str | None = None
 

@@ -1,7 +1,7 @@
 """Converts the times of Kineto files, decimal microseconds, to integer nanoseconds without losing digits.
 
-A double holds three decimals only up to about nine million seconds. Files without `baseTimeNanoseconds` count from the
-Unix epoch, far beyond that, so their digits are read again as text.
+A double holds three decimals only up to about nine million seconds. Many files count from the Unix epoch, far beyond
+that, so times are read by their digits.
 """
 
 from __future__ import annotations
@@ -11,64 +11,40 @@ from decimal import ROUND_HALF_EVEN, Decimal
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from unified_profiler.model.arrow_arrays import text_array
-from unified_profiler.model.foreign_values import nanoseconds
+from unified_profiler.model.arrow_arrays import encoded_text_array
+from unified_profiler.model.foreign_values import LARGEST, nanoseconds
 from unified_profiler.model.nesting import Ints
 
-Floats = npt.NDArray[np.float64]
+ZERO = msgspec.Raw(b"0")
+"""The time of an event that has none."""
 
-EXACT_BELOW = float(1 << 43)
-"""Microseconds below which the nearest double identifies a number with three decimals."""
-
-_ROUNDING_ERROR = 1e-3
-"""Largest error, in nanoseconds, of the arithmetic below, apart from that of the double itself."""
 _DECIMALS = pa.decimal128(38, 3)
 _NANOSECOND = Decimal("0.001")
-_ZERO = msgspec.Raw(b"0")
+_NUMBERS = msgspec.json.Decoder(list[float])
 
 
-class EventTimes(msgspec.Struct, gc=False):
-    """The undecoded times of an event."""
-
-    ts: msgspec.Raw = _ZERO
-    dur: msgspec.Raw = _ZERO
-
-
-def need_digits(microseconds: Floats) -> bool:
-    """Return whether doubles may differ from the decimal numbers by a nanosecond: large ones, or with more decimals."""
-    if not len(microseconds):
-        return False
-    magnitude = np.abs(microseconds)
-    if magnitude.max() >= EXACT_BELOW:
-        return True
-    thousandths = (magnitude - np.floor(magnitude)) * 1000
-    distance = np.abs(thousandths - np.rint(thousandths))
-    return bool(np.any(distance > np.spacing(magnitude) * 500 + _ROUNDING_ERROR))
-
-
-def exact_nanoseconds(texts: Sequence[msgspec.Raw], microseconds: Floats) -> Ints:
-    """Convert JSON numbers to the nearest nanosecond, by their digits.
-
-    Args:
-        texts: The numbers as recorded.
-        microseconds: The same numbers as doubles.
+def exact_nanoseconds(texts: Sequence[msgspec.Raw]) -> Ints:
+    """Convert microseconds as JSON to the nearest nanosecond, by their digits.
 
     Raises:
+        msgspec.ValidationError: A value is not a number.
         ValueError: A number is out of range.
     """
-    nanoseconds(microseconds)  # checks the range, so that the digits below fit
-    numbers = b",".join(texts).decode("ascii").split(",") if texts else []
     try:
-        thousandths = text_array(numbers).cast(_DECIMALS)
+        thousandths = encoded_text_array(texts).cast(_DECIMALS)
     except pa.ArrowInvalid:
-        # more than three decimals, or more digits than Arrow's type holds
-        return np.array([_rounded(number) for number in numbers], np.int64)
-    low_words: Ints = np.frombuffer(thousandths.buffers()[1], np.int64)[::2]
-    return low_words[thousandths.offset : thousandths.offset + len(thousandths)]
+        return _one_by_one(texts)
+    low, high = np.frombuffer(thousandths.buffers()[1], np.int64).reshape(-1, 2)[thousandths.offset :][: len(texts)].T
+    if np.any(high != low >> 63) or np.any((low < -LARGEST) | (low > LARGEST)):
+        return _one_by_one(texts)
+    exact: Ints = low
+    return exact
 
 
-def _rounded(number: str) -> int:
-    return int(Decimal(number).quantize(_NANOSECOND, ROUND_HALF_EVEN).scaleb(3))
+def _one_by_one(texts: Sequence[msgspec.Raw]) -> Ints:
+    """Convert values of which some have more than three decimals, are very large, or are no numbers."""
+    nanoseconds(np.array(_NUMBERS.decode(b"[%b]" % b",".join(texts)), np.float64))  # checks them all
+    numbers = [Decimal(bytes(text).decode("ascii")) for text in texts]
+    return np.array([int(number.quantize(_NANOSECOND, ROUND_HALF_EVEN).scaleb(3)) for number in numbers], np.int64)

@@ -8,16 +8,12 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.spi import NativeCapture
 from unified_profiler_torch.read.normalizer import KinetoNormalizer
-from unified_profiler_torch.read.times import need_digits
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kineto"
 
@@ -100,10 +96,3 @@ def test_a_time_that_is_no_time_is_refused(number: str, tmp_path: Path) -> None:
     path.write_bytes(document([(number, "1")]))
     with pytest.raises(TraceFormatError):
         normalized(path)
-
-
-@given(st.integers(-(1 << 53) + 1, (1 << 53) - 1))
-def test_doubles_suffice_only_where_they_identify_three_decimals(thousandths: int) -> None:
-    number = float(Decimal(thousandths) / 1000)
-    if not need_digits(np.array([number])):
-        assert round(Decimal(number) * 1000) == thousandths
