@@ -125,6 +125,8 @@ def _module_spans(
 
 
 def _module_chain(path: str, model_of: Mapping[str, str]) -> list[str]:
-    """Return the modules that enclose a module, and the module itself, outermost first."""
-    model, prefixes = model_of[path], accumulate(path.split("."), lambda prefix, part: f"{prefix}.{part}")
+    """Return the modules that enclose a module, and the module itself, outermost first; none if no call is known."""
+    model, prefixes = model_of.get(path), accumulate(path.split("."), lambda prefix, part: f"{prefix}.{part}")
+    if model is None:
+        return []
     return [model, *(prefix for prefix in prefixes if prefix != model and model_of.get(prefix) == model)]

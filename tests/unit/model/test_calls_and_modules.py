@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -223,6 +224,15 @@ def test_a_relative_path_begins_with_that_of_the_module_around_the_event() -> No
     found = by_name(assemble([native], calls=MODEL), "module")
     assert {name: found[name] for name in "abc"} == {"a": "block.0.fc", "b": "fc", "c": "fc"}
     assert by_name(assemble([native]), "module") == {"a": "fc", "b": "fc", "c": "fc"}
+
+
+def test_a_module_that_only_the_native_profiler_knows_has_no_span_in_the_backward_pass() -> None:
+    forward = events(("f0", "op", 25, 30), ("f1", "op", 120, 130), sequence_id=[1, 2], module=["block.0", ".scripted"])
+    backward = events(("b1", "op", 200, 220), ("b0", "op", 230, 240), sequence_id=[2, 1], direction="backward")
+    table = assemble([forward, backward], calls=MODEL)
+    assert by_name(table, "module")["b1"] == "scripted"
+    spans = table.filter(pc.field("kind") == "module").filter(pc.field("direction") == "backward")
+    assert spans.column("module").to_pylist() == ["Net", "block", "block.0"]
 
 
 def test_the_gradient_of_an_operator_outside_of_modules_has_no_module() -> None:
