@@ -66,7 +66,7 @@ _ELEMENT_BYTES = {
 """Size of an element by its type, as frameworks name it, in lower case."""
 
 _MEMORY = ("pinned", "pageable")
-"""Kinds of host memory; the latter where a name says both."""
+"""Kinds of host memory; the latter where a name has both."""
 
 _UNKNOWN = EventConventions()
 """The conventions of a framework of which none are known."""
@@ -147,7 +147,7 @@ def _memory(own: EventTable, selected: Flags, conventions: Mapping[str, EventCon
 
 
 class _Collective(NamedTuple):
-    """What the attributes of a collective say; None or -1 where they do not."""
+    """The attributes of a collective; None or -1 where they are unknown."""
 
     name: str | None
     group: str | None
@@ -167,7 +167,7 @@ class _Collective(NamedTuple):
 
 
 def _collectives(own: EventTable, selected: Flags, conventions: Mapping[str, EventConventions]) -> tuple[Any, ...]:
-    """Return the fields of the collectives among pieces of work as columns, which say nothing of other pieces.
+    """Return the fields of the collectives among pieces of work as columns, which are unknown for other pieces.
 
     Many collectives have the same attributes, which are read once.
     """
