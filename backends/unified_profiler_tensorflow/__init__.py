@@ -15,6 +15,7 @@ backend: Backend = BackendDescriptor(
         api_surface=lazy("unified_profiler_tensorflow.api.surface:TensorFlowSurface"),
         allocated_bytes=lazy("unified_profiler_tensorflow.record.allocators:allocated_bytes"),
         step_statistics=lazy("unified_profiler_tensorflow.read.run_metadata.text:step_statistics"),
+        routine_messages=r"I\d{4} [^\n]*\b(profiler_session|save_profile|remote_profiler_session_manager)\.cc:",
         event_conventions=EventConventions(
             data_loading=r"GetNext|^ReduceIterator::",
             background_loading="GetNext",

@@ -14,6 +14,7 @@ backend: Backend = BackendDescriptor(
         step_hooks=lazy("unified_profiler_torch.steps.hooks:step_hooks"),
         api_surface=lazy("unified_profiler_torch.api.surface:TorchSurface"),
         allocated_bytes=lazy("unified_profiler_torch.record.allocators:allocated_bytes"),
+        routine_messages="USDT:",
         event_conventions=EventConventions(
             data_loading=r"enumerate\(DataLoader\)",
             background_loading="_MultiProcessingDataLoaderIter",

@@ -71,7 +71,7 @@ def _record(framework: str, folder: Path) -> None:
     """Record everything of one framework, in a process of its own."""
     folder.mkdir()
     command = [sys.executable, "-c", RECORDING, framework, str(folder), json.dumps(MODELS), json.dumps(SLOWED)]
-    environment = {"PYTHONPATH": str(EXAMPLES), "TF_CPP_MIN_LOG_LEVEL": "2", "KINETO_LOG_LEVEL": "6"}
+    environment = {"PYTHONPATH": str(EXAMPLES), "TF_CPP_MIN_LOG_LEVEL": "2"}
     result = subprocess.run(command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from unified_profiler.errors import UnsupportedCapabilityError
 from unified_profiler.recording.faults import FaultLog, GuardOutcome
+from unified_profiler.recording.native_messages import routine_messages_hidden
 from unified_profiler.spi import Backend, NativeCapture, Recorder, RecordOptions
 
 
@@ -39,18 +40,20 @@ class Cycle:
         self.workdir, self.backends = workdir, {backend.name: backend for backend in backends}
         for error in missing_capabilities(backends, self._options):
             self._faults.report(error.backend, "record", error, cycle=self.number, step=self.step)
-        for backend in backends:
-            directory = workdir / backend.name
-            with self._guard(backend, "arm"):
-                directory.mkdir()
-                # users give `native_options` by backend name
-                options = replace(self._options, native_options=self._options.native_options.get(backend.name, {}))
-                self._recorders.append((backend, backend.recorder(options, directory)))
-        self._call_each("arm")
+        with self._quiet():
+            for backend in backends:
+                directory = workdir / backend.name
+                with self._guard(backend, "arm"):
+                    directory.mkdir()
+                    # users give `native_options` by backend name
+                    options = replace(self._options, native_options=self._options.native_options.get(backend.name, {}))
+                    self._recorders.append((backend, backend.recorder(options, directory)))
+            self._call_each("arm")
 
     def start(self) -> None:
         """Start recording."""
-        self._call_each("start")
+        with self._quiet():
+            self._call_each("start")
 
     def mark_step(self, step: int) -> None:
         """Notify all recorders that a step begins."""
@@ -64,20 +67,22 @@ class Cycle:
 
     def stop(self, now: int) -> None:
         """Stop all recorders. Every capture ends at `now`, although later recorders still record while others stop."""
-        for backend, recorder in self._recorders:
-            with self._guard(backend, "stop") as outcome:
-                capture = recorder.stop()
-                stop_ns = now if capture.stop_ns is None else min(now, capture.stop_ns)
-                self.captures.append(replace(capture, backend=backend.name, stop_ns=stop_ns))
-            if outcome.failed:
-                self._discard(backend, recorder)
-        self._recorders.clear()
+        with self._quiet():
+            for backend, recorder in self._recorders:
+                with self._guard(backend, "stop") as outcome:
+                    capture = recorder.stop()
+                    stop_ns = now if capture.stop_ns is None else min(now, capture.stop_ns)
+                    self.captures.append(replace(capture, backend=backend.name, stop_ns=stop_ns))
+                if outcome.failed:
+                    self._discard(backend, recorder)
+            self._recorders.clear()
 
     def discard(self) -> None:
         """Discard all recorders and delete their files."""
-        for backend, recorder in self._recorders:
-            self._discard(backend, recorder)
-        self._recorders.clear()
+        with self._quiet():
+            for backend, recorder in self._recorders:
+                self._discard(backend, recorder)
+            self._recorders.clear()
         if self.workdir is not None:
             shutil.rmtree(self.workdir, ignore_errors=True)
 
@@ -94,6 +99,9 @@ class Cycle:
     def _discard(self, backend: Backend, recorder: Recorder) -> None:
         with self._guard(backend, "discard"):
             recorder.discard()
+
+    def _quiet(self) -> AbstractContextManager[None]:
+        return routine_messages_hidden(backend.abilities.routine_messages for backend in self.backends.values())
 
     def _guard(self, backend: Backend, action: str) -> AbstractContextManager[GuardOutcome]:
         return self._faults.guard(backend.name, action, cycle=self.number, step=self.step)

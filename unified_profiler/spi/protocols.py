@@ -271,6 +271,11 @@ class Abilities:
     These are the former work directory of the recorder, kept with `keep_native`; the process may be a different one.
     Raises a `TraceFormatError` if the list of runs is unknown because a file is damaged or missing.
     """
+    routine_messages: str | None = None
+    """Matches the beginnings of lines that its native profiler writes to stderr although nothing is wrong.
+
+    They are hidden while recorders arm, start, stop and discard, unless this package logs at debug level.
+    """
     event_conventions: EventConventions = field(default_factory=EventConventions)
     """The event names and attribute keys by which analyses recognize data loading and collectives."""
     environment_options: EnvironmentOptions = field(default_factory=EnvironmentOptions)

@@ -167,8 +167,8 @@ class XPlaneCollector:
 
     def _native_options(self) -> Any:
         with native_errors(_PROFILER, "prepare"):
-            levels = {name: _IntegerLike(value) for name, value in self._requested_levels().items()}
-            return tf.profiler.experimental.ProfilerOptions(**levels)
+            options = tf.profiler.experimental.ProfilerOptions(**self._requested_levels())
+            return options._replace(**{name: _IntegerLike(value or 0) for name, value in options._asdict().items()})
 
     def _requested_levels(self) -> dict[str, int]:
         options = self._options

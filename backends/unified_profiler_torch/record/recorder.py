@@ -28,11 +28,7 @@ TRACE_NAME = "torch.pt.trace.json"
 
 
 class TorchRecorder:
-    """Records one cycle with torch.profiler.
-
-    Kineto prints a line on stderr at start and at stop. They are kept: the only setting that suppresses them
-    (KINETO_LOG_LEVEL) is read once per process and would suppress Kineto's errors, too.
-    """
+    """Records one cycle with torch.profiler."""
 
     def __init__(self, options: RecordOptions, workdir: Path) -> None:
         """Create the recorder of one cycle.
