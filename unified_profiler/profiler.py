@@ -22,6 +22,7 @@ from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.records import Failure, StepSignal
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
+from unified_profiler.presentation.text import counted
 from unified_profiler.recording.faults import FaultLog
 from unified_profiler.recording.regions import NO_REGION, Region, refuse_name
 from unified_profiler.recording.sequencer import Sequencer
@@ -70,6 +71,9 @@ class Profiler:
     Options that are not given come from the environment (`UNIFIED_PROFILER_OPTIONS`), then from pyproject.toml. The
     variable `UNIFIED_PROFILER_LEVEL` overrides `level` in all of them: 0 switches every Profiler off.
     """
+
+    _calls_step = True
+    """Whether the program itself calls `step()`, and is advised to if it does not."""
 
     def __init__(
         self,
@@ -182,6 +186,11 @@ class Profiler:
     @step_signal.setter
     def step_signal(self, signal: StepSignal | None) -> None:
         self._delivery.step_signal = signal
+
+    def __repr__(self) -> str:
+        """Return a one-line summary."""
+        state = "off" if not self._on else "running" if self.running else "not running"
+        return f"<Profiler, {state}: {counted(self.current_step, 'step')}, {counted(len(self.traces), 'trace')}>"
 
     # --- start, step, stop ------------------------------------------------------------------------------------
 
@@ -326,7 +335,7 @@ class Profiler:
         if not self.running:
             msg = "stop() was called on a Profiler that is not running; it may have been stopped already."
             raise UsageError(msg)
-        self._sequencer.stop(interrupted=interrupted, finish=finish)
+        self._sequencer.stop(interrupted=interrupted, finish=finish, advise=self._calls_step)
 
     def _switch_off(self) -> None:
         """Do nothing from now on. Called in a forked child, where the parent's native profilers do not run."""

@@ -44,7 +44,7 @@ class Plan(Protocol):
 @checked_keywords
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Cycles of wait, warmup and active steps, as in `torch.profiler.schedule`.
+    """Cycles of wait, warmup and active steps, as in `torch.profiler.schedule`, which requires wait and warmup.
 
     Attributes:
         wait: Steps of each cycle in which nothing happens.
@@ -55,8 +55,8 @@ class Schedule:
         skip_first_wait: If not 0, the first cycle starts without its wait.
     """
 
-    wait: int
-    warmup: int
+    wait: int = 0
+    warmup: int = 0
     active: int
     repeat: int = 0
     skip_first: int = 0
@@ -137,9 +137,9 @@ class CustomPlan:
 
 @checked_keywords
 def schedule(
-    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
+    *, active: int, wait: int = 0, warmup: int = 0, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Schedule:
-    """Make a schedule. The arguments have the same meaning as in `torch.profiler.schedule`.
+    """Make a schedule, with the arguments of `torch.profiler.schedule`, where wait and warmup must be given.
 
     Example:
         >>> schedule(wait=1, warmup=1, active=2).at(2)

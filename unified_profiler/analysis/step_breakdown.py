@@ -29,8 +29,20 @@ from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.registry import conventions
 from unified_profiler.spi import EventConventions
 
-_PARTS = ("wall_ns", "data_ns", "op_ns", "collective_ns", "copy_ns", "compile_ns", "uncovered_ns")
-_ONLY_IF_ANY = frozenset({"data_ns", "compile_ns"})
+_PARTS = {
+    "wall_ns": "Wall",
+    "data_ns": "Data",
+    "op_ns": "Operators",
+    "collective_ns": "Collectives",
+    "copy_ns": "Copies",
+    "compile_ns": "Compilation",
+    "uncovered_ns": "Uncovered",
+}
+"""The wall time of a step and its parts, with their headings."""
+_ONLY_IF_ANY = frozenset({"data_ns", "collective_ns", "copy_ns", "compile_ns"})
+_NO_STEP = (
+    "No step was recorded. Call step() at the end of each iteration, or let `unified-profiler run` detect its end."
+)
 _REGIONS = pa.map_(pa.string(), pa.int64())
 _SCHEMA = pa.schema(
     {
@@ -63,7 +75,13 @@ def step_breakdown(source: Source, *, engine: Engine | None = None) -> Result:
     table = engine.run(load("step_breakdown"), tables={"facts": facts})
     regions = engine.run(load("step_regions"), tables={"facts": facts})
     table = table.append_column("regions_ns", _regions(table, regions)).cast(_SCHEMA)
-    footer = () if len(table) else ("No step was recorded: call step() at the end of each iteration.",)
+    footer = (
+        ()
+        if len(table)
+        else (
+            "No step was recorded. Call step() at the end of each iteration, or let `unified-profiler run` detect it.",
+        )
+    )
     return Result(table=table, headings=_headings(table), footer=footer, sorted_by="step")
 
 
@@ -87,9 +105,12 @@ def _on_host(events: EventTable) -> EventTable:
 
 
 def _headings(table: pa.Table) -> dict[str, str]:
-    """Leave data and compilation out of the printed table if there was none."""
+    """Leave parts that no step has, and regions if there are none, out of the printed table."""
     absent = {name for name in _ONLY_IF_ANY if not pc.any(pc.greater(table.column(name), 0)).as_py()}
-    return {name: name.removesuffix("_ns") for name in table.column_names if name not in absent}
+    headings = {name: heading for name, heading in _PARTS.items() if name not in absent}
+    if any(table.column("regions_ns").to_pylist()):
+        headings["regions_ns"] = "Regions"
+    return {"rank": "Rank", "cycle": "Cycle", "step": "Step", **headings}
 
 
 def _regions(steps: pa.Table, regions: pa.Table) -> pa.Array:

@@ -36,6 +36,8 @@ class Diff(DiffRecord):
         """Return the diff as aligned text."""
         return as_text(self)
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         """Return the diff as HTML for notebooks."""
         return as_html(self)

@@ -6,11 +6,12 @@ from collections import namedtuple
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import pyarrow as pa
 
 from unified_profiler.errors import UsageError
+from unified_profiler.keywords import did_you_mean
 from unified_profiler.presentation.tables import as_html, as_text
 from unified_profiler.presentation.values import python_values
 
@@ -68,13 +69,31 @@ class Result:
         """Iterate over the rows."""
         return iter(self.rows)
 
-    def __repr__(self) -> str:
-        """Return a one-line summary."""
-        return f"<Result {len(self)} rows: {', '.join(self.columns)}>"
+    @overload
+    def __getitem__(self, key: str) -> list[Any]: ...
+    @overload
+    def __getitem__(self, key: int) -> Any: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[Any, ...]: ...
+    def __getitem__(self, key: str | int | slice) -> Any:
+        """Return a row by its number, rows by a slice, or the values of a column by its name.
+
+        Raises:
+            UsageError: There is no column of that name.
+            IndexError: There is no row of that number.
+        """
+        if not isinstance(key, str):
+            return self.rows[key]
+        if key not in self.columns:
+            msg = f"There is no column {key!r}.{did_you_mean(key, self.columns)} Columns: {', '.join(self.columns)}."
+            raise UsageError(msg)
+        return _values(self.table.column(self.columns.index(key)))
 
     def __str__(self) -> str:
         """Return an aligned table with units."""
         return as_text(self.table, headings=self.headings, footer=self.footer)
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         """Return the table for notebooks."""

@@ -72,8 +72,8 @@ def write(trace: Source, path: str | os.PathLike[str]) -> Path:
 
 
 def _write_report(source: Source, target: Path, suffix: str) -> None:
-    from unified_profiler.report.markdown import write_markdown
     from unified_profiler.report.page import write_page
+    from unified_profiler.report.summary import write_markdown
 
     (write_page if suffix == ".html" else write_markdown)(source, target)
 

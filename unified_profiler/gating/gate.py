@@ -32,6 +32,8 @@ class Gate(GateRecord):
         """Return the verdict as aligned text."""
         return as_text(self)
 
+    __repr__ = __str__
+
 
 @checked_keywords
 def gate(

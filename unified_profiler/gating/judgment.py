@@ -29,6 +29,8 @@ from unified_profiler.presentation.units import format_time
 FEWEST_STEPS = 20
 """Steps per side; with fewer, a change cannot be distinguished from noise."""
 _FEWEST_STEPS_OF_RUN = 5
+_LARGEST_DRIFT = 0.4
+"""Slow-down that a slower or busier machine may explain; one that is certainly larger is a regression."""
 _MOST_TIMES = 100
 """Suggest more steps or runs only up to this multiple of the recorded number."""
 
@@ -112,13 +114,13 @@ def judge(case: Case, max_regression: float) -> Judgment:
     if change < case.smallest_change:
         return _judgment(case, Verdict.WITHIN, "too_small", max_regression)
     objection = _objection(case, limit)
-    if objection is not None:
+    is_beyond_machines = objection == "machine" and interval.low > math.log1p(_LARGEST_DRIFT)
+    if objection is not None and not is_beyond_machines:
         return _judgment(case, Verdict.INCONCLUSIVE, objection, max_regression, {"needed_run_count": FEWEST_PAIRS})
     ranks = () if case.metric.unit == "bytes" else rank_contributions(case.baseline, case.candidate)
     causes = (*contributions(case.metric, case.sides), *ranks)
-    return _judgment(case, Verdict.REGRESSION, "regression", max_regression).model_copy(
-        update={"contributions": causes}
-    )
+    code = "regression_of_most" if is_beyond_machines else "regression"
+    return _judgment(case, Verdict.REGRESSION, code, max_regression).model_copy(update={"contributions": causes})
 
 
 def _objection(case: Case, limit: float) -> str | None:

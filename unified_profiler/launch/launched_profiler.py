@@ -12,6 +12,8 @@ from unified_profiler.schedule import Phase
 class LaunchedProfiler(Profiler):
     """A Profiler with the additional methods of a launcher."""
 
+    _calls_step = False
+
     def is_of_program(self, error: Exception) -> bool:
         """Return whether this is an error of the program's own work, raised because a recorder waited for that work."""
         return error is self._execution.program_error

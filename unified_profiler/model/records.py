@@ -14,10 +14,17 @@ Number = Annotated[int, Field(ge=0, lt=1 << 31)]
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
+_PYDANTIC = frozenset(dir(BaseModel)) - {"model_dump", "model_dump_json"}
+
+
 class Record(BaseModel):
     """Frozen base class; it accepts and keeps fields added by newer versions."""
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+
+    def __dir__(self) -> list[str]:
+        """List the fields, our own methods, and of pydantic's only those that return the content."""
+        return sorted({name for name in super().__dir__() if name not in _PYDANTIC or name.startswith("__")})
 
 
 class Failure(Record):

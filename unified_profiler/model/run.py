@@ -21,6 +21,7 @@ from unified_profiler.model.records import CycleRecord, Manifest, TraceInfo
 from unified_profiler.model.steps import read_steps, steps_of_cycle
 from unified_profiler.model.storage import read_parquet, read_record
 from unified_profiler.model.trace import Trace
+from unified_profiler.presentation.text import counted
 
 MANIFEST = "manifest.json"
 STEPS = "steps.arrow"
@@ -119,7 +120,7 @@ class Run:
 
     @property
     def _title(self) -> str:
-        return f"Run {self._location}: {len(self.traces)} traces of {len(self.ranks)} ranks"
+        return f"Run {self._location}: {counted(len(self.traces), 'trace')} of {counted(len(self.ranks), 'rank')}"
 
     @property
     def _location(self) -> str:

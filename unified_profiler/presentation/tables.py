@@ -87,14 +87,7 @@ def _chosen(table: pa.Table, headings: Mapping[str, str] | None) -> list[tuple[i
     """Return indices and headings; indices, since names may occur twice in the result of a query."""
     if headings is not None:
         return [(table.schema.get_field_index(name), heading) for name, heading in headings.items()]
-    return [(index, _without_unit(name)) for index, name in enumerate(table.column_names)]
-
-
-def _without_unit(name: str) -> str:
-    """Remove the unit suffix, since the cells have their own units, which may be larger."""
-    if name in _TIMESTAMPS:
-        return name
-    return name.removesuffix("_ns").removesuffix("_bytes") or name
+    return list(enumerate(table.column_names))
 
 
 def _columns(table: pa.Table, index: int, heading: str, spread: bool) -> Iterator[Column]:

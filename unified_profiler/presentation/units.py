@@ -1,4 +1,4 @@
-"""Formats times and sizes as torch's profiler prints them, and parses sizes such as "10MB"."""
+"""Formats times and sizes with their units, everywhere in the same way, and parses sizes such as "10MB"."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _LARGEST = 1 << 62
 
 
 def format_time(nanoseconds: float) -> str:
-    """Format a duration as torch does: in us, ms or s with three decimals."""
+    """Format a duration in us, ms or s with three decimals."""
     size = abs(nanoseconds)
     if size >= 1_000_000_000:
-        return f"{nanoseconds / 1_000_000_000:.3f}s"
+        return f"{nanoseconds / 1_000_000_000:.3f} s"
     if size >= 1_000_000:
-        return f"{nanoseconds / 1_000_000:.3f}ms"
-    return f"{nanoseconds / 1000:.3f}us"
+        return f"{nanoseconds / 1_000_000:.3f} ms"
+    return f"{nanoseconds / 1000:.3f} us"
 
 
 def format_bytes(count: float) -> str:
-    """Format a size as torch does: in B, KB, MB or GB of 1024."""
-    for unit, size in (("GB", 1024**3), ("MB", 1024**2), ("KB", 1024)):
+    """Format a size in B, KiB, MiB or GiB, which are multiples of 1024."""
+    for unit, size in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
         if abs(count) >= size:
             return f"{count / size:.2f} {unit}"
     return f"{count:g} B"

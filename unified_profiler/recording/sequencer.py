@@ -14,13 +14,15 @@ from unified_profiler.recording.execution import Destination, Execution
 from unified_profiler.recording.faults import FaultLog
 from unified_profiler.recording.machine import OUTSIDE, transition
 from unified_profiler.recording.steps import StepLog
-from unified_profiler.schedule import Always, Phase, Plan, Slot
+from unified_profiler.schedule import Always, CustomPlan, Phase, Plan, Slot
 from unified_profiler.spi import Backend
 
 _NO_STEP = (
     "Profiler.step() was never called, so everything counts as one step. "
-    "Call it at the end of each iteration to see steps, and for a schedule to take effect."
+    "Call it at the end of each iteration to see steps."
 )
+_MAX_LOOKAHEAD = 100_000
+"""Steps up to which the first step to be recorded is determined."""
 
 
 class Sequencer:
@@ -98,12 +100,13 @@ class Sequencer:
                 self.slot = following
                 self.idle_until = len(self._steps) + self._plan.idle_from(len(self._steps) - self._origin) - 1
 
-    def stop(self, *, interrupted: bool, finish: bool) -> None:
+    def stop(self, *, interrupted: bool, finish: bool, advise: bool = True) -> None:
         """End the current cycle and deliver it.
 
         Args:
             interrupted: Whether an exception ended the recording, so that its last step is not complete.
             finish: Whether to make traces now of the cycles that were set aside.
+            advise: Whether to log why nothing was recorded, or that there are no steps.
         """
         with self._lock:
             self.running, self.idle_until = False, 0
@@ -112,11 +115,34 @@ class Sequencer:
                     self.execution.synchronize()
             finally:
                 self._go_to(OUTSIDE, complete=isinstance(self._plan, Always) and not interrupted)
-                if len(self._steps) == self._started_at and self._settings.operators:
-                    self._delivery.hint(_NO_STEP)
+                if advise and not interrupted and self._settings.operators:
+                    self._advise()
                 self._delivery.end_pending(finish=finish)
                 self._delivery.close(self._steps)
             self._faults.raise_if_strict()
+
+    def _advise(self) -> None:
+        """Log what to change if the schedule took no effect."""
+        count = len(self._steps) - self._started_at
+        if self.execution.recorded:
+            if not count:
+                self._delivery.hint(_NO_STEP)
+            return
+        first = self._first_recorded(count)
+        begins = "records no step" if first is None else f"begins to record at step {first}"
+        if count:
+            ended = "1 step has" if count == 1 else f"{count} steps have"
+            advice = f"{ended} ended. Make its wait, warmup and skip_first shorter, or train for longer."
+        else:
+            advice = "Profiler.step() was never called. Call it at the end of each iteration."
+        self._delivery.hint(f"Nothing was recorded: the schedule {begins}, but {advice}")
+
+    def _first_recorded(self, count: int) -> int | None:
+        """Return the first step, counted from the start, that would be recorded after some steps."""
+        if isinstance(self._plan, CustomPlan):
+            return None
+        steps = range(count, count + _MAX_LOOKAHEAD)
+        return next((step for step in steps if self._plan.at(step).phase is Phase.RECORD), None)
 
     def recount(self, ends: Sequence[int], *, keep: int) -> None:
         """Replace all steps but the first few by steps that ended at the given times.

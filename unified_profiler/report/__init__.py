@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from unified_profiler.report.records import Summary
-from unified_profiler.report.summary import summarize
+from unified_profiler.report.summary import Summary, summarize
 
 __all__ = ["Summary", "summarize"]

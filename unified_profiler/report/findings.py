@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from unified_profiler.analysis import Result
 from unified_profiler.model.statements import Statement, Value, statement
-from unified_profiler.report.records import Summary
+from unified_profiler.report.records import SummaryRecord
 
 SLOW = 1.5
 """A step is reported as slow from this multiple of the median on."""
@@ -14,7 +14,7 @@ SLOW = 1.5
 _UNCLEAR = {"few_steps": "step_few_unrecorded", "falling": "step_still_falling", "scatter": "step_no_overhead"}
 
 
-def findings(summary: Summary, operators: Result) -> tuple[Statement, ...]:
+def findings(summary: SummaryRecord, operators: Result) -> tuple[Statement, ...]:
     """Return the findings, most general first.
 
     Args:
@@ -27,7 +27,7 @@ def findings(summary: Summary, operators: Result) -> tuple[Statement, ...]:
     return tuple(statement.with_text("finding") for statement in statements)
 
 
-def _step(summary: Summary) -> Iterator[Statement]:
+def _step(summary: SummaryRecord) -> Iterator[Statement]:
     steps = summary.steps
     if steps.recorded_step_ns is None:
         return
@@ -42,7 +42,7 @@ def _step(summary: Summary) -> Iterator[Statement]:
         yield statement(_UNCLEAR[steps.overhead_unclear], **values)
 
 
-def _parts(summary: Summary) -> Iterator[Statement]:
+def _parts(summary: SummaryRecord) -> Iterator[Statement]:
     parts = summary.step_parts
     if not parts.wall_ns:
         return
@@ -56,7 +56,7 @@ def _parts(summary: Summary) -> Iterator[Statement]:
         yield statement("compile", compile_share=parts.compile_ns / parts.wall_ns)
 
 
-def _category(summary: Summary) -> Iterator[Statement]:
+def _category(summary: SummaryRecord) -> Iterator[Statement]:
     """Name the category with the largest device time, or CPU time without a device."""
     on_device = any(row["self_device_ns"] for row in summary.categories)
     measure = "self_device" if on_device else "self_cpu"
@@ -80,7 +80,7 @@ def _operator(operators: Result) -> Iterator[Statement]:
     yield statement(code, name=row.name, self_share=share, call_count=row.call_count)
 
 
-def _typical_step(summary: Summary) -> Iterator[Statement]:
+def _typical_step(summary: SummaryRecord) -> Iterator[Statement]:
     """Name the category and operator with the largest time in a typical step, for runs that one step dominates."""
     total = sum(row["step_self_cpu_ns"] for row in summary.categories)
     named = [row for row in summary.categories if row["category"] != "other" and row["step_self_cpu_ns"]]
@@ -93,13 +93,13 @@ def _typical_step(summary: Summary) -> Iterator[Statement]:
         )
 
 
-def _slow_step(summary: Summary) -> Iterator[Statement]:
+def _slow_step(summary: SummaryRecord) -> Iterator[Statement]:
     steps = summary.steps
     if steps.recorded_step_ns and steps.slowest_ns and steps.slowest_ns >= SLOW * steps.recorded_step_ns:
         yield statement("slow_step", slowest_ns=steps.slowest_ns, slow_ratio=steps.slowest_ns / steps.recorded_step_ns)
 
 
-def _memory(summary: Summary) -> Iterator[Statement]:
+def _memory(summary: SummaryRecord) -> Iterator[Statement]:
     peaks = [counter.maximum for counter in summary.hardware if counter.name == "process memory bytes"]
     if peaks:
         yield statement("memory", peak_bytes=max(peaks))

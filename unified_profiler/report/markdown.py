@@ -1,24 +1,15 @@
-"""Writes summary.md, the summary of a run as Markdown."""
+"""Renders the summary of a run as Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
-from unified_profiler.engine import Source
-from unified_profiler.model.storage import write_text
 from unified_profiler.presentation.markdown import escaped, table
-from unified_profiler.report.records import Summary
+from unified_profiler.report.records import SummaryRecord
 from unified_profiler.report.sections import Sections
-from unified_profiler.report.summary import summarize
 
 
-def write_markdown(source: Source, path: Path, *, language: str | None = None) -> None:
-    """Write the summary of a Trace or a Run."""
-    write_text(path, markdown(summarize(source), language=language or "en"))
-
-
-def markdown(summary: Summary, *, language: str = "en") -> str:
+def markdown(summary: SummaryRecord, *, language: str = "en") -> str:
     """Return a summary as GitHub-flavored Markdown."""
     return "\n\n".join(_blocks(Sections(summary, language=language))) + "\n"
 

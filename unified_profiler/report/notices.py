@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from unified_profiler.model.run import Run
 from unified_profiler.model.statements import Statement, Value, statement
 from unified_profiler.report.counters import Counter
-from unified_profiler.report.records import Summary
+from unified_profiler.report.records import SummaryRecord
 from unified_profiler.report.starvation import MUCH_STOLEN, starved_ranks
 
 MOST_FAILURES = 20
@@ -16,7 +16,7 @@ MOST_FILES = 5
 """Files that are named individually."""
 
 
-def notices(run: Run, summary: Summary, curves: Sequence[Counter]) -> tuple[Statement, ...]:
+def notices(run: Run, summary: SummaryRecord, curves: Sequence[Counter]) -> tuple[Statement, ...]:
     """Return the notices: first what makes all times misleading, then the most severe."""
     statements = [*_starved(run, summary, curves), *_no_data(run, summary), *_killed(summary), *_missing_ranks(summary)]
     statements += [*_failures(run), *_incomplete(run), *_no_steps(run, summary), *_dominating_step(summary)]
@@ -24,7 +24,7 @@ def notices(run: Run, summary: Summary, curves: Sequence[Counter]) -> tuple[Stat
     return tuple(statement.with_text("notice") for statement in statements)
 
 
-def _starved(run: Run, summary: Summary, curves: Sequence[Counter]) -> Iterator[Statement]:
+def _starved(run: Run, summary: SummaryRecord, curves: Sequence[Counter]) -> Iterator[Statement]:
     for starved in starved_ranks(run, curves, summary.step_parts):
         cores: dict[str, Value] = {"got_share": starved.got_cores, "wanted_share": starved.wanted_cores}
         machine: dict[str, Value] = {"busy_share": starved.busy_share, "stolen_share": starved.stolen_share}
@@ -32,12 +32,12 @@ def _starved(run: Run, summary: Summary, curves: Sequence[Counter]) -> Iterator[
         yield statement(code, "warning", rank=starved.rank, **cores, **machine)
 
 
-def _dominating_step(summary: Summary) -> Iterator[Statement]:
+def _dominating_step(summary: SummaryRecord) -> Iterator[Statement]:
     if (longest := summary.dominating_step) is not None:
         yield statement("dominating_step", "warning", rank=longest.rank, step=longest.step, step_share=longest.share)
 
 
-def _no_data(run: Run, summary: Summary) -> Iterator[Statement]:
+def _no_data(run: Run, summary: SummaryRecord) -> Iterator[Statement]:
     if not run.traces:
         yield statement("empty_run", "error", step_count=summary.steps.count)
     elif not summary.event_count:
@@ -46,7 +46,7 @@ def _no_data(run: Run, summary: Summary) -> Iterator[Statement]:
         yield statement("no_operators", "info")
 
 
-def _killed(summary: Summary) -> Iterator[Statement]:
+def _killed(summary: SummaryRecord) -> Iterator[Statement]:
     for rank in summary.ranks:
         if not rank.ended:
             yield statement(
@@ -54,7 +54,7 @@ def _killed(summary: Summary) -> Iterator[Statement]:
             )
 
 
-def _missing_ranks(summary: Summary) -> Iterator[Statement]:
+def _missing_ranks(summary: SummaryRecord) -> Iterator[Statement]:
     """Report missing ranks of a run with several; a file with a single rank is a choice, not a loss."""
     present = len(summary.ranks)
     if 1 < present < summary.world_size:
@@ -77,7 +77,7 @@ def _incomplete(run: Run) -> Iterator[Statement]:
             yield statement("incomplete", "warning", rank=trace.info.rank, cycle=trace.info.cycle)
 
 
-def _no_steps(run: Run, summary: Summary) -> Iterator[Statement]:
+def _no_steps(run: Run, summary: SummaryRecord) -> Iterator[Statement]:
     if run.traces and not summary.steps.recorded_count:
         yield statement("no_steps", "info")
 

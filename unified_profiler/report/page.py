@@ -16,7 +16,7 @@ from unified_profiler.engine import Source
 from unified_profiler.model.storage import write_text
 from unified_profiler.presentation.texts import texts
 from unified_profiler.report.document import document
-from unified_profiler.report.records import Summary
+from unified_profiler.report.records import SummaryRecord
 from unified_profiler.report.sections import Sections
 
 SCRIPTS = (
@@ -60,11 +60,11 @@ def page(source: Source, *, language: str | None = None) -> str:
     from jinja2 import Environment, StrictUndefined
 
     content = document(source, language=language)
-    summary = content["summary"]
     first = language or "en"
+    headline = Sections(SummaryRecord.model_validate(content["summary"]), language=first)
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     text: str = environment.from_string(asset("page.html.jinja")).render(
-        title=summary["run"] or "unified_profiler",
+        title=headline.title,
         language=first,
         nonce=secrets.token_urlsafe(16),
         style=asset("report.css"),
@@ -72,7 +72,7 @@ def page(source: Source, *, language: str | None = None) -> str:
         document=_packed(msgspec.json.encode(content)),
         plotly=_plotly(),
         texts=texts(first),
-        headline=Sections(Summary.model_validate(summary), language=first),
+        headline=headline,
     )
     return text
 

@@ -96,7 +96,7 @@ class CounterSummary(Record):
     sample_count: int
 
 
-class Summary(Record):
+class SummaryRecord(Record):
     """The key facts of a run."""
 
     schema_version: int = 1

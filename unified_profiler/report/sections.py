@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 from unified_profiler.model.records import Record
 from unified_profiler.presentation.texts import format_amount, format_value, render_statement, render_text, texts
-from unified_profiler.report.records import CounterSummary, Summary
+from unified_profiler.report.records import CounterSummary, SummaryRecord
 
 MOST_ROWS = 20
 """Largest number of rows per table."""
@@ -56,21 +57,23 @@ class Remark:
 class Sections:
     """The texts and tables of a summary in one language."""
 
-    def __init__(self, summary: Summary, *, language: str = "en") -> None:
+    def __init__(self, summary: SummaryRecord, *, language: str = "en") -> None:
         self._summary = summary
         self._language = language
         self._texts = texts(language)
 
     @property
     def title(self) -> str:
-        """The name of the run."""
-        return self._summary.run or "unified_profiler"
+        """The program and its frameworks; the name of the run if the program is unknown."""
+        program = Path(self._summary.command[0]).name if self._summary.command else ""
+        return ", ".join([program, *self._summary.frameworks]) if program else self._summary.run or "unified_profiler"
 
     def facts(self) -> dict[str, str]:
         """Return the facts of the run (command, time, frameworks, hosts, steps) by heading."""
         summary = self._summary
         hosts = dict.fromkeys(rank.host for rank in summary.ranks if rank.host)
         facts = {
+            "run": summary.run,
             "command": " ".join(summary.command),
             "began": _date(summary.started_ns),
             "duration": format_value("_ns", summary.duration_ns) if summary.duration_ns else "",

@@ -23,6 +23,7 @@ from unified_profiler.report.analyses import Analyses
 from unified_profiler.report.counters import Counter as Curve
 from unified_profiler.report.dominating_step import median_self_times
 from unified_profiler.report.findings import findings
+from unified_profiler.report.markdown import markdown
 from unified_profiler.report.notices import notices
 from unified_profiler.report.records import (
     CounterSummary,
@@ -30,12 +31,26 @@ from unified_profiler.report.records import (
     RegionSummary,
     StepParts,
     StepsSummary,
-    Summary,
+    SummaryRecord,
 )
 from unified_profiler.report.step_times import StepTimes, step_times
 
 MOST_ROWS = 50
 """Largest number of operators and of API calls."""
+
+
+class Summary(SummaryRecord):
+    """The key facts of a run. `print` shows them as Markdown; `model_dump_json()` returns everything."""
+
+    def __str__(self) -> str:
+        """Return the summary as Markdown."""
+        return markdown(self)
+
+    __repr__ = __str__
+
+    def _repr_markdown_(self) -> str:
+        """Return the summary for notebooks."""
+        return markdown(self)
 
 
 @checked_keywords
@@ -47,6 +62,11 @@ def summarize(source: Source) -> Summary:
 def write_json(source: Source, path: Path) -> None:
     """Write the summary of a Trace or a Run as JSON."""
     write_text(path, summarize(source).model_dump_json(indent=2) + "\n")
+
+
+def write_markdown(source: Source, path: Path, *, language: str | None = None) -> None:
+    """Write the summary of a Trace or a Run as Markdown."""
+    write_text(path, markdown(summarize(source), language=language or "en"))
 
 
 def summary_of(analyses: Analyses) -> Summary:

@@ -139,7 +139,7 @@ def test_the_framework_is_printed_only_where_there_are_several(norms: Trace, mak
 def test_the_printed_table_has_units_and_the_whole_time(norms: Trace) -> None:
     text = str(api_table(norms))
     assert "54.55%" in text
-    assert text.endswith("API time total: 0.110us")
+    assert text.endswith("API time total: 0.110 us")
 
 
 @pytest.mark.parametrize("traces", [0, 1])

@@ -363,7 +363,7 @@ def test_what_was_not_recorded_is_not_printed(linear: Trace, gpu: Trace) -> None
     assert "Device" not in str(op_table(linear))
     assert "CPU Mem" not in str(op_table(linear))
     assert "FLOPs" in str(op_table(linear))
-    assert "Self device time total: 1.500us" in str(op_table(gpu))
+    assert "Self device time total: 1.500 us" in str(op_table(gpu))
 
 
 def test_a_path_is_refused_with_the_way_to_read_it() -> None:

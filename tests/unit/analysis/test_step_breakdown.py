@@ -85,8 +85,8 @@ def test_compiling_is_no_operator_time_also_within_an_operator(make_trace: MakeT
 
 def test_the_printed_table_has_compiling_where_there_was_some(make_trace: MakeTrace) -> None:
     without, compiled = (make_trace(_step(0, 0, 100), {"kind": kind, "at": (10, 60)}) for kind in ("op", "compile"))
-    assert "compile" not in str(step_breakdown(without))
-    assert "compile" in str(step_breakdown(compiled))
+    assert "Compilation" not in str(step_breakdown(without))
+    assert "Compilation" in str(step_breakdown(compiled))
 
 
 def test_work_is_cut_at_the_borders_of_steps(make_trace: MakeTrace) -> None:
@@ -131,7 +131,7 @@ def test_ranks_and_cycles_are_kept_apart(make_trace: MakeTrace) -> None:
 def test_a_trace_without_steps_says_so(make_trace: MakeTrace) -> None:
     result = step_breakdown(make_trace({"at": (0, 10)}))
     assert len(result) == 0
-    assert "call step()" in str(result)
+    assert "Call step()" in str(result)
 
 
 def test_an_empty_run_has_no_steps() -> None:
@@ -145,7 +145,7 @@ def test_regions_are_a_map_in_arrow(make_trace: MakeTrace) -> None:
 
 def test_the_printed_table_shows_regions_with_units(make_trace: MakeTrace) -> None:
     trace = make_trace(_step(0, 0, 100_000), _region("forward", 0, 5000))
-    assert "forward 5.000us" in str(step_breakdown(trace))
+    assert "forward 5.000 us" in str(step_breakdown(trace))
 
 
 @pytest.mark.parametrize("name", ["'; drop table events; --", 'a"b', "a\nb", "🔥", ""])

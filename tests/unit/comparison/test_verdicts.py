@@ -58,9 +58,9 @@ def test_wall_time_without_recording_comes_first_then_with_it_then_operators(pai
 
 def test_each_time_is_called_what_it_is(pair: up.Diff) -> None:
     without, recorded, operators = verdicts(pair)
-    assert without.startswith("Without recording, a step takes 23.000ms of wall time in B and 10.000ms in A")
+    assert without.startswith("Without recording, a step takes 23.000 ms of wall time in B and 10.000 ms in A")
     assert "medians of 7 and 6 unrecorded steps" in without
-    assert recorded.startswith("While recording, a step takes 55.000ms of wall time in B")
+    assert recorded.startswith("While recording, a step takes 55.000 ms of wall time in B")
     assert "summed over all threads" in operators
 
 

@@ -65,34 +65,34 @@ def test_pandas_missing_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch
 
 def test_text_is_aligned() -> None:
     assert _lines(TABLE) == [
-        "----  -------",
-        "name     self",
-        "----  -------",
-        "conv  1.500us",
-        "relu       --",
-        "----  -------",
+        "----  --------",
+        "name   self_ns",
+        "----  --------",
+        "conv  1.500 us",
+        "relu        --",
+        "----  --------",
     ]
 
 
 @pytest.mark.parametrize(
     ("column", "value", "shown"),
     [
-        ("x_ns", 999, "0.999us"),
-        ("x_ns", 1_500_000, "1.500ms"),
-        ("x_ns", 2_000_000_000, "2.000s"),
-        ("x_ns", -1_500_000, "-1.500ms"),
-        ("x_ns", 1500.5, "1.500us"),
+        ("x_ns", 999, "0.999 us"),
+        ("x_ns", 1_500_000, "1.500 ms"),
+        ("x_ns", 2_000_000_000, "2.000 s"),
+        ("x_ns", -1_500_000, "-1.500 ms"),
+        ("x_ns", 1500.5, "1.500 us"),
         ("start_ns", 1_700_000_000_123_456_789, "1700000000123456789"),
         ("x_bytes", 1023, "1023 B"),
-        ("x_bytes", -2048, "-2.00 KB"),
-        ("x_bytes", 3 * 1024**2, "3.00 MB"),
-        ("x_bytes", 5 * 1024**3, "5.00 GB"),
+        ("x_bytes", -2048, "-2.00 KiB"),
+        ("x_bytes", 3 * 1024**2, "3.00 MiB"),
+        ("x_bytes", 5 * 1024**3, "5.00 GiB"),
         ("x_share", 0.12345, "12.35%"),
         ("x", 1234567, "1234567"),
         ("x", 0.123456789, "0.123457"),
         ("x", True, "True"),
         ("x", None, "--"),
-        ("m_ns", [("forward", 1500), ("loss", 10)], "forward 1.500us, loss 0.010us"),
+        ("m_ns", [("forward", 1500), ("loss", 10)], "forward 1.500 us, loss 0.010 us"),
     ],
 )
 def test_values_carry_their_units(column: str, value: object, shown: str) -> None:
@@ -132,7 +132,7 @@ def test_headings_choose_the_columns_shown() -> None:
 
 
 def test_an_empty_table_shows_its_columns() -> None:
-    assert _lines(TABLE.slice(0, 0))[1].split() == ["name", "self"]
+    assert _lines(TABLE.slice(0, 0))[1].split() == ["name", "self_ns"]
 
 
 def test_html_is_escaped() -> None:
@@ -158,5 +158,18 @@ def test_html_of_a_long_table_is_cut_and_says_so() -> None:
     assert "... and 50 more rows" in html
 
 
-def test_repr_says_what_it_is() -> None:
-    assert repr(Result(table=TABLE)) == "<Result 2 rows: name, self_ns>"
+def test_repr_is_the_table() -> None:
+    result = Result(table=TABLE)
+    assert repr(result) == str(result)
+    assert len(repr(Result(table=pa.table({"n": list(range(100_000))})))) < 10_000
+
+
+def test_rows_and_columns_can_be_taken() -> None:
+    result = Result(table=TABLE)
+    assert result[0] == result.rows[0]
+    assert result[-1:] == result.rows[-1:]
+    assert result["name"] == [row.name for row in result]
+    with pytest.raises(UsageError, match=r"no column 'nmae'\. Did you mean 'name'"):
+        result["nmae"]
+    with pytest.raises(IndexError):
+        result[2]

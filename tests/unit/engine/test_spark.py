@@ -429,7 +429,7 @@ def test_of_several_runs_at_a_url_the_last_is_taken(tmp_path: Path, engine: Engi
     found = up.read(f"file://{tmp_path}/", engine=engine)
     assert found.url == f"file://{expected.path}"
     assert len(found.traces) == len(expected.traces) == 2
-    assert repr(found) == f"<Run file://{expected.path}: 2 traces of 1 ranks>"
+    assert repr(found) == f"<Run file://{expected.path}: 2 traces of 1 rank>"
 
 
 def test_a_url_without_a_run_is_told(tmp_path: Path, engine: Engine) -> None:

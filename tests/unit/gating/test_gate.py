@@ -246,6 +246,13 @@ def test_one_run_on_a_slower_machine_is_no_regression(recorded: Recorded) -> Non
     assert only(gate(recorded(OPS), recorded(slower, seed=1))) == (Verdict.INCONCLUSIVE, "machine")
 
 
+def test_more_than_a_slower_machine_explains_is_a_regression_with_a_note(recorded: Recorded) -> None:
+    slower = {name: time * 1.8 for name, time in OPS.items()}
+    found = gate(recorded(OPS), recorded(slower, seed=1))
+    assert only(found) == (Verdict.REGRESSION, "regression_of_most")
+    assert "if the machine was busy, record both sides again" in found.judgments[0].reason.text
+
+
 def test_what_no_operator_covers_is_named(recorded: Recorded) -> None:
     (judgment,) = gate(recorded(OPS), recorded(OPS, seed=1, outside_ns=300_000)).judgments
     assert judgment.verdict is Verdict.REGRESSION
@@ -303,7 +310,7 @@ def test_more_memory_is_a_regression() -> None:
     found = gate(before, allocating(120 * mega), metric="memory")
     assert found.verdict is Verdict.REGRESSION
     assert found.judgments[0].unit == "bytes"
-    assert "120.00 MB" in found.judgments[0].reason.text
+    assert "120.00 MiB" in found.judgments[0].reason.text
 
 
 def test_the_gravest_verdict_is_that_of_the_gate(recorded: Recorded) -> None:

@@ -65,7 +65,7 @@ def test_a_trace_says_what_it_is_without_reading_its_events() -> None:
         end_ns=2_000_001,
         complete=False,
     )
-    assert shown(trace).texts[-7:] == ["3", "1", "5-7", "mindspore, torch 2.13.0", "17", "2.000ms", "incomplete"]
+    assert shown(trace).texts[-7:] == ["3", "1", "5-7", "mindspore, torch 2.13.0", "17", "2.000 ms", "incomplete"]
 
 
 def test_what_is_not_known_is_left_open() -> None:
@@ -106,7 +106,7 @@ def test_a_run_on_disk_is_shown_without_heavy_modules(tmp_path: Path) -> None:
     folder = tmp_path / "run" / "rank-00000"
     folder.mkdir(parents=True)
     write_parquet(TraceBuilder().op("a", 0, 1).build(), folder / "cycle-00000.parquet")
-    assert "1 traces of 1 ranks" in read_run(tmp_path / "run")._repr_html_()
+    assert "1 trace of 1 rank" in read_run(tmp_path / "run")._repr_html_()
     code = (
         "import sys; import unified_profiler as up; from pathlib import Path\n"
         "up.read(Path('run'))._repr_html_()\n"

@@ -104,7 +104,7 @@ def test_columns_are_aligned_as_asked(aligned: Sequence[bool], expected: str) ->
 
 def test_names_as_frameworks_have_them_stay_readable() -> None:
     assert escaped("conv2d/kernel/max_pool2d") == "conv2d/kernel/max_pool2d"
-    assert escaped("107.160us") == "107.160us"
+    assert escaped("107.160 us") == "107.160 us"
     assert escaped("-5 B") == "-5 B"
     assert escaped("float32[8,10]") == "float32\\[8,10]"
 

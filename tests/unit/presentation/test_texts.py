@@ -39,8 +39,8 @@ def test_every_category_has_a_name(language: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "shown"),
     [
-        ("step_ns", 1_500_000, "1.500ms"),
-        ("peak_bytes", 2048, "2.00 KB"),
+        ("step_ns", 1_500_000, "1.500 ms"),
+        ("peak_bytes", 2048, "2.00 KiB"),
         ("self_share", 0.125, "12.5%"),
         ("overhead_ratio", 1.5, "1.50\u00d7"),
         ("call_count", 12345, "12,345"),

@@ -65,7 +65,7 @@ def test_the_first_sentences_are_about_the_device() -> None:
     assert (device["device"], device["idle_ns"]) == ("cuda:0", table.devices.rows[0].idle_ns)
     assert "stream" not in device
     sentences = Sections(summary).findings()
-    assert sentences[0] == "cuda:0 was idle 76.2% of 660.551ms."
+    assert sentences[0] == "cuda:0 was idle 76.2% of 660.551 ms."
     assert "On the host, operators cover" in sentences[4]
     titles = [section.title for section in Sections(summary, language="zh").tables()]
     assert titles[:2] == ["设备", "主机上的步骤时间分布"]
@@ -129,7 +129,7 @@ def test_summary_json_is_the_summary(trace: up.Trace, tmp_path: Path) -> None:
 def test_the_time_of_a_step_and_its_parts_are_told(trace: up.Trace) -> None:
     found = up.summarize(trace).findings
     assert codes(found) == ["step", "parts_moved", "category", "operator"]
-    assert found[0].text == "A recorded step takes 100.000us (median of 2)."
+    assert found[0].text == "A recorded step takes 100.000 us (median of 2)."
     assert "copies 20.0%" in found[1].text
     assert found[2].values == {"category": "matmul", "self_share": 80 / 140}
     assert "aten::mm: 57.1% in 2 calls" in found[3].text
@@ -215,8 +215,9 @@ def test_a_run_without_a_trace_is_told(tmp_path: Path) -> None:
         prof.step()
         prof.step()
     summary = up.summarize(up.read(tmp_path))
-    assert codes(summary.notices) == ["empty_run"]
+    assert codes(summary.notices) == ["empty_run", "hint"]
     assert "2 steps" in summary.notices[0].text
+    assert "the schedule begins to record at step 9, but 2 steps have ended" in summary.notices[1].text
     assert summary.findings == ()
 
 

@@ -53,6 +53,8 @@ class CriticalPath(Result):
         """Return the contributions as an aligned table."""
         return str(self.contributions)
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         """Return the contributions for notebooks."""
         return self.contributions._repr_html_()

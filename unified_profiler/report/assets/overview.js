@@ -100,6 +100,7 @@
     const different = key => [...new Set(summary.ranks.map(rank => rank[key]).filter(Boolean))].map(value => up.visible(value, 120));
     const few = values => (values.length > 3 ? `${values.slice(0, 3).join(', ')} … (${up.count(values.length)})` : values.join(', '));
     const rows = [
+      ['run', up.visible(summary.run, 120)],
       ['frameworks', Object.entries(summary.frameworks).map(([name, version]) => `${name} ${version}`).join(', ')],
       ['started', summary.started_ns && up.moment(summary.started_ns)],
       ['duration', summary.duration_ns && up.duration(summary.duration_ns)],

@@ -124,7 +124,7 @@ def test_cycles_of_a_rank_add_up_and_the_time_between_them_is_not_idle(make_trac
 def test_the_verdict_names_idle_share_and_main_cause(make_trace: MakeTrace) -> None:
     table = device_table(make_trace(*launched((0, 5), (0, 25), number=1), *launched((60, 70), (75, 100), number=2)))
     assert [statement.code for statement in table.verdict] == ["idle", "cause_host_late"]
-    assert table.verdict[0].text == "cuda:0 was idle 50.0% of 0.100us."
+    assert table.verdict[0].text == "cuda:0 was idle 50.0% of 0.100 us."
 
 
 def test_a_trace_of_the_cpu_alone_has_no_device(make_trace: MakeTrace) -> None:

@@ -124,9 +124,9 @@ def test_the_statistics_are_all_columns_that_are_not_null_as_they_are_in_the_run
 def test_the_text_for_people_names_files_times_memory_and_outputs(trained: Run, tmp_path: Path) -> None:
     text = (write_models_layout(trained, tmp_path) / "summary.md").read_text()
     assert "microseconds" in text
-    assert "| 3 | forward | 4.000us | batch of 8 |" in text
+    assert "| 3 | forward | 4.000 us | batch of 8 |" in text
     assert "| 3 | 1 | timeline/vgg16_step_3 | step_stats/vgg16_step_3 |" in text
-    assert "| dense/MatMul | box | cpu:0 | 2 | 0.535us | 0.540us | 320 B | float32\\[8,10], resource\\[?] |" in text
+    assert "| dense/MatMul | box | cpu:0 | 2 | 0.535 us | 0.540 us | 320 B | float32\\[8,10], resource\\[?] |" in text
     assert "outside" not in text
 
 
