@@ -55,9 +55,9 @@ def show(framework: str) -> None:
     run, exported, report = (str(output / name) for name in ("run", "trace.json.gz", "report.html"))
 
     _title("What can be recorded here")
-    _command("doctor", "--output-dir", run)
+    _command("doctor", "--output", run)
     _title(f"An unmodified script: {script}")
-    _command("run", "--output-dir", run, "--active", "5", "--record-shapes", str(script), "--", "--steps", "16")
+    _command("run", "--output", run, "--active", "5", "--record-shapes", str(script), "--", "--steps", "16")
     _title("Where the time of each step went")
     _command("steps", run)
     _title("What matters, in one screen")
@@ -88,8 +88,7 @@ def _command(*arguments: str) -> None:
 
 def _show_and_run(shown: list[str], *, program: list[str]) -> None:
     console.print(f"$ {shlex.join(shown)}", style="green", markup=False, soft_wrap=True)
-    quiet = {"KINETO_LOG_LEVEL": "6"}  # torch's Kineto announces each start and stop on stderr
-    environment = {**quiet, **os.environ, "COLUMNS": str(console.width)}
+    environment = {**os.environ, "COLUMNS": str(console.width)}
     result = subprocess.run([*program, *shown[1:]], check=False, env=environment)  # noqa: S603  our own commands
     if result.returncode:
         sys.exit(result.returncode)

@@ -97,7 +97,9 @@ def variables_in_code() -> set[str]:
     modules = [path for room in ("unified_profiler", "backends") for path in (ROOT / room).rglob("*.py")]
     sources = [path.read_text(encoding="utf-8") for path in modules]
     trees = [ast.parse(text) for text in sources if re.search(r"\benviron\b", text)]
-    texts = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    metavars = {id(node.value) for node in nodes if isinstance(node, ast.keyword) and node.arg == "metavar"}
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in metavars}
     return {text for text in texts if isinstance(text, str) and VARIABLE.fullmatch(text)}
 
 

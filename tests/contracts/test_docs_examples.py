@@ -98,7 +98,7 @@ class Commands:
         for word in argv:
             self._provide(word.partition(".")[0] if "-m" in argv else word, folder)
         output = folder / f".output-{len(list(folder.glob('.output-*')))}"
-        environment = {"BROWSER": "true", "KINETO_LOG_LEVEL": "6", **variables}
+        environment = {"BROWSER": "true", **variables}
         task = {"argv": argv, "cwd": str(folder), "env": environment, "output": str(output)}
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(task) + "\n")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from unified_profiler._version import __version__
 from unified_profiler.cli.critical_path import critical_path
@@ -17,10 +16,12 @@ from unified_profiler.cli.diff import diff
 from unified_profiler.cli.doctor import doctor
 from unified_profiler.cli.export import export
 from unified_profiler.cli.gate import GateCommand, gate
+from unified_profiler.cli.help import CONTEXT, CompactCommand, CompactGroup
 from unified_profiler.cli.query import query
 from unified_profiler.cli.ranks import ranks
 from unified_profiler.cli.report import report
 from unified_profiler.cli.run import RUN_CONTEXT, run
+from unified_profiler.cli.runs import runs
 from unified_profiler.cli.steps import steps
 from unified_profiler.cli.summary import summary
 from unified_profiler.cli.table import table
@@ -33,7 +34,7 @@ BAD_INPUT = 2
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
 
-class _Commands(TyperGroup):
+class _Commands(CompactGroup):
     """Treats a script as `run` of that script, and prints errors of this package as one message on stderr."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -61,11 +62,10 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(
     cls=_Commands,
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    context_settings=CONTEXT,
 )
 
 
@@ -87,34 +87,30 @@ def _options(
 
     Each framework is recorded by its own native profiler. The result is one table of events for all of them.
 
-    [bold]Examples[/bold]
-
+    Examples:
       unified-profiler run train.py -- --epochs 1
-
       python -m unified_profiler train.py --epochs 1
-
-      unified-profiler table profile --sort-by self_cpu_time_total
-
+      unified-profiler report --open
+      unified-profiler table --sort-by self_cpu_time_total
       unified-profiler diff torch_run mindspore_run
-
-      unified-profiler export profile trace.json.gz
     """
 
 
-app.command(context_settings=RUN_CONTEXT)(run)
-app.command()(report)
-app.command()(summary)
-app.command()(table)
-app.command()(steps)
-app.command()(ranks)
-app.command()(devices)
-app.command()(critical_path)
-app.command()(export)
-app.command()(query)
-app.command()(diff)
+app.command(cls=CompactCommand, context_settings=RUN_CONTEXT)(run)
+app.command(cls=CompactCommand)(runs)
+app.command(cls=CompactCommand)(report)
+app.command(cls=CompactCommand)(summary)
+app.command(cls=CompactCommand)(table)
+app.command(cls=CompactCommand)(steps)
+app.command(cls=CompactCommand)(ranks)
+app.command(cls=CompactCommand)(devices)
+app.command(cls=CompactCommand)(critical_path)
+app.command(cls=CompactCommand)(export)
+app.command(cls=CompactCommand)(query)
+app.command(cls=CompactCommand)(diff)
 app.command(cls=GateCommand)(gate)
-app.command()(view)
-app.command()(doctor)
+app.command(cls=CompactCommand)(view)
+app.command(cls=CompactCommand)(doctor)
 
 
 def main() -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unified_profiler.cli.engine import EngineOption, engine_of
-from unified_profiler.cli.language import Language, LanguageOption
-from unified_profiler.cli.output import Format, show
-from unified_profiler.cli.traces import CycleOption, JsonOption, RunPath, read_selected, working
+from unified_profiler.cli.language import LanguageOption, language_of
+from unified_profiler.cli.output import Format, FormatOption, JsonOption, OutputOption, format_of, show
+from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RunPath, read_selected, working
 from unified_profiler.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _SEGMENTS = {
 
 
 def critical_path(
-    run: RunPath,
+    run: RunPath = DEFAULT_RUN,
     *,
     step: Annotated[int | None, typer.Option("--step", min=0, help="Only this step.")] = None,
     rank: Annotated[
@@ -55,7 +55,9 @@ def critical_path(
     ] = None,
     row_limit: Annotated[int, typer.Option(min=0, help="Maximum number of rows; 0 for all.")] = 20,
     engine: EngineOption = None,
+    form: FormatOption = None,
     as_json: JsonOption = False,
+    out: OutputOption = None,
     language: LanguageOption = None,
 ) -> None:
     """Print what would have to be faster for steps to be faster.
@@ -65,19 +67,17 @@ def critical_path(
     time; a name is that of an operator, region or kernel, a pattern such as aten::*, a canonical operator, a category,
     or a kind of segment: gap, data, launch, collective, copy.
 
-    [bold]Examples[/bold]
-
+    Examples:
       unified-profiler critical-path profile
-
       unified-profiler critical-path profile --step 12 --path
-
-      unified-profiler critical-path profile --what-if aten::conv2d=0.5 --what-if data=0
+      unified-profiler critical-path --what-if aten::conv2d=0.5 --what-if data=0
     """
     changes = _changes(what_if or [])
     if changes and (path or rank is not None):
         msg = f"--what-if and {'--path' if path else '--rank'} cannot be combined: leave one out."
         raise ConfigurationError(msg)
-    spoken = (language or Language.ENGLISH).value
+    chosen = format_of(form, out, default=Format.TABLE, as_json=as_json)
+    spoken = language_of(language)
     with working("Reading and following dependencies"):
         query_engine = engine_of(engine)
         source = read_selected(run, cycle=cycle, engine=query_engine)
@@ -87,9 +87,9 @@ def critical_path(
         else:
             whole = _path(source, step=step, rank=rank, engine=query_engine)
             result = _segments(whole) if path else _sums(whole, run, spoken)
-    if as_json and row_limit:
-        result = replace(result, table=result.table.slice(0, row_limit))
-    show(result, Format.JSON if as_json else Format.TABLE, most_rows=row_limit or None)
+    if chosen is not Format.TABLE:
+        result = replace(result, table=result.table.slice(0, row_limit or None))
+    show(result, chosen, out=out, most_rows=row_limit or None, language=spoken)
 
 
 def _changes(texts: list[str]) -> dict[str, float]:

@@ -7,14 +7,15 @@ import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unified_profiler.cli.engine import EngineOption, engine_of
-from unified_profiler.cli.language import Language, LanguageOption
-from unified_profiler.cli.output import Format, show
-from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
+from unified_profiler.cli.language import LanguageOption, language_of
+from unified_profiler.cli.output import Format, FormatOption, JsonOption, OutputOption, format_of, show, write_or_print
+from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RankOption, RunPath, read_selected, working
 from unified_profiler.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class View(str, Enum):
     SEQUENCES = "sequences"
 
 
+_TABLES = f"The table to print: {', '.join(view.value for view in View)}."
 _FUNCTIONS = {
     View.GAPS: "gap_table",
     View.LAUNCHES: "launch_table",
@@ -71,9 +73,9 @@ _NEXT_BY_TIME = {
 
 
 def devices(
-    run: RunPath,
+    run: RunPath = DEFAULT_RUN,
     *,
-    show_table: Annotated[View, typer.Option("--show", help="The table to print.")] = View.DEVICES,
+    show_table: Annotated[View, typer.Option("--show", metavar="TABLE", help=_TABLES)] = View.DEVICES,
     by: Annotated[
         str | None,
         typer.Option(
@@ -86,12 +88,9 @@ def devices(
     rank: RankOption = None,
     cycle: CycleOption = None,
     engine: EngineOption = None,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print a JSON array of objects; without --show an object with verdict, devices and steps."
-        ),
-    ] = False,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
+    out: OutputOption = None,
     language: LanguageOption = None,
 ) -> None:
     """Print whether each device was working or waiting, and why it waited.
@@ -99,28 +98,26 @@ def devices(
     By default, one row per device: how long it was busy and idle, idle time by cause, and communication and copies that
     were not hidden behind computation. The other tables show where that comes from: every step or stream, the longest
     gaps with what the host did meanwhile, launches, launch queues, copies, collectives, kernels, and sequences of
-    kernels that could be fused.
+    kernels that could be fused. JSON without --show is an object with verdict, devices and steps, else an array.
 
-    [bold]Examples[/bold]
-
+    Examples:
       unified-profiler devices profile
-
       unified-profiler devices profile --show gaps
-
-      unified-profiler devices profile --show launches --by kernel --row-limit 10
-
+      unified-profiler devices --show launches --by kernel
       unified-profiler devices kineto.pt.trace.json.gz --show steps --json
     """
     if by is not None and show_table not in _GROUPED:
         msg = f"--by has no effect on {show_table.value}: it is for {', '.join(view.value for view in _GROUPED)}."
         raise ConfigurationError(msg)
-    texts = _Texts(run, (language or Language.ENGLISH).value)
+    chosen = format_of(form, out, default=Format.TABLE, as_json=as_json)
+    texts = _Texts(run, language_of(language))
     with working("Reading and adding up"):
         query_engine = engine_of(engine)
         source = read_selected(run, rank=rank, cycle=cycle, engine=query_engine)
         result = _result(show_table, source=source, by=by, engine=query_engine)
         footer = texts.footer(show_table, result, lambda: _has_devices(source, query_engine))
-    _print(result, replace(_table_of(show_table, result), footer=footer), show_table, row_limit, as_json=as_json)
+    table = replace(_table_of(show_table, result), footer=footer)
+    _print(result, table, show_table, row_limit, chosen, out, language_of(language))
 
 
 def _result(view: View, *, source: Any, by: str | None, engine: Any) -> Result:
@@ -146,18 +143,16 @@ def _table_of(view: View, result: Any) -> Result:
     return table
 
 
-def _print(result: Any, table: Result, view: View, row_limit: int, *, as_json: bool) -> None:
-    if as_json and view is View.DEVICES:
-        typer.echo(json.dumps(_as_json(result), indent=2))
-        return
-    if as_json and row_limit:
-        table = replace(table, table=table.table.slice(0, row_limit))
-    if as_json:
-        show(table, Format.JSON)
+def _print(result: Any, table: Result, view: View, row_limit: int, form: Format, out: Path | None, spoken: str) -> None:
+    if form is Format.JSON and view is View.DEVICES:
+        write_or_print(json.dumps(_as_json(result), indent=2) + "\n", out)
+    elif form is not Format.TABLE:
+        show(replace(table, table=table.table.slice(0, row_limit or None)), form, out=out)
     elif len(table):
-        show(_with_short_names(table, _KERNEL_COLUMNS.get(view)), Format.TABLE, most_rows=row_limit or None)
+        shown = _with_short_names(table, _KERNEL_COLUMNS.get(view))
+        show(shown, form, out=out, most_rows=row_limit or None, language=spoken)
     else:
-        typer.echo("\n".join(table.footer))
+        write_or_print("\n".join(table.footer) + "\n", out)
 
 
 def _with_short_names(table: Result, column: str | None) -> Result:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unified_profiler.cli.language import Language, LanguageOption
+from unified_profiler.cli.language import LanguageOption, language_of
+from unified_profiler.cli.next_command import next_command
 from unified_profiler.cli.op_map import OpMapOption, mapped
-from unified_profiler.cli.output import OutputOption, show_table, write_or_print
+from unified_profiler.cli.output import JsonOption, OutputOption, format_of, show_table, write_or_print
 from unified_profiler.cli.traces import CycleOption, RankOption, read_selected, working
 from unified_profiler.errors import ConfigurationError
 
@@ -46,6 +47,7 @@ def diff(
         DiffFormat | None,
         typer.Option("--format", help="Output format.", show_default="by the suffix of -o, else table"),
     ] = None,
+    as_json: JsonOption = False,
     out: OutputOption = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     row_limit: Annotated[int, typer.Option(min=0, help="Maximum number of printed rows; 0 for all.")] = MOST_ROWS,
@@ -59,38 +61,30 @@ def diff(
     Runs of different frameworks are compared by the operator or layer that caused the work, runs of one framework by
     operator name. Rows without a counterpart are listed as well.
 
-    [bold]Examples[/bold]
-
+    Examples:
       unified-profiler diff torch_run mindspore_run
-
       unified-profiler diff before after --threshold 10%
-
       unified-profiler diff before after --by region --format json
-
       unified-profiler diff torch_run tensorflow_run -o diff.html --open
     """
     from unified_profiler.comparison import diff as compare
 
-    chosen = _format(form, out, open_it=open_it)
+    chosen = format_of(form, out, default=DiffFormat.TABLE, as_json=as_json)
+    if open_it and (chosen is not DiffFormat.HTML or out is None):
+        msg = "--open needs a page to show: give -o with a file name that ends in .html as well."
+        raise ConfigurationError(msg)
     with working("Reading and comparing"):
         sides = [mapped(read_selected(path, rank=rank, cycle=cycle), op_map) for path in (baseline, candidate)]
         comparison = _named(compare(*sides, by=by, threshold=threshold), baseline, candidate)
-    language_code = (language or Language.ENGLISH).value
+    language_code = language_of(language)
     if chosen is DiffFormat.TABLE and out is None:
         _print(comparison, row_limit or None, language_code)
+        page = ("-o", "diff.html", "--open")
+        typer.echo(next_command("page", "diff", str(baseline), str(candidate), *page, language=language_code))
         return
     write_or_print(_text(comparison, chosen, language_code), out)
     if open_it and out is not None:
         webbrowser.open(out.absolute().as_uri())
-
-
-def _format(form: DiffFormat | None, out: Path | None, *, open_it: bool) -> DiffFormat:
-    suffix = "" if out is None else out.suffix.lower().removeprefix(".")
-    chosen = form or next((each for each in DiffFormat if each.value == suffix), DiffFormat.TABLE)
-    if open_it and (chosen is not DiffFormat.HTML or out is None):
-        msg = "--open needs a page to show: give -o with a file name that ends in .html as well."
-        raise ConfigurationError(msg)
-    return chosen
 
 
 def _named(comparison: Diff, baseline: Path, candidate: Path) -> Diff:

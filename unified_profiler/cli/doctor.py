@@ -17,6 +17,7 @@ import typer
 from pydantic import BaseModel
 
 from unified_profiler._version import __version__
+from unified_profiler.cli.output import DocumentFormat, JsonOption
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -62,22 +63,21 @@ class Findings(BaseModel):
 def doctor(
     *,
     output_dir: Annotated[
-        Path, typer.Option("--output-dir", "-o", help="Directory for runs, checked for write access.")
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Directory for runs, checked for write access.")
     ] = Path("profile"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    form: Annotated[DocumentFormat, typer.Option("--format", help="Output format.")] = DocumentFormat.TABLE,
+    as_json: JsonOption = False,
 ) -> None:
     """Show which frameworks can be recorded in this environment, what each can record, and what is missing.
 
     The exit code is 1 if there is a problem.
 
-    [bold]Examples[/bold]
-
+    Examples:
       unified-profiler doctor
-
-      unified-profiler doctor --output-dir /data/profiles --json
+      unified-profiler doctor -o /data/profiles --json
     """
     findings = examine(output_dir)
-    if as_json:
+    if as_json or form is DocumentFormat.JSON:
         typer.echo(findings.model_dump_json(indent=2))
     else:
         _print(findings)

@@ -7,18 +7,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unified_profiler.cli.language import LanguageOption, language_of
+from unified_profiler.cli.next_command import next_command
 from unified_profiler.cli.overlays import CriticalPathOption, overlays_of
-from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
+from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RankOption, RunPath, read_selected, working
 from unified_profiler.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from unified_profiler.model.run import Run
 
 
+_TIMELINES = (".json", ".json.gz")
+
+
 def export(
-    run: RunPath,
-    out: Annotated[Path, typer.Argument(help="The file to write; its suffix selects the format.")],
+    run: RunPath = DEFAULT_RUN,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="The file to write; its suffix selects the format.")
+    ] = None,
     *,
+    out: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The same as FILE.")] = None,
     rank: RankOption = None,
     cycle: CycleOption = None,
     all_ranks: Annotated[
@@ -26,31 +34,41 @@ def export(
         typer.Option("--all-ranks", help="Put all ranks into one timeline, one process per rank, with aligned clocks."),
     ] = False,
     critical_path: CriticalPathOption = False,
+    language: LanguageOption = None,
 ) -> None:
     """Write a trace as .json or .json.gz (Perfetto, chrome://tracing), .parquet or .csv.
 
     A .json, .json.gz or .csv file can contain several ranks and cycles; a .parquet file contains one trace.
 
-    [bold]Examples[/bold]
-
+    Examples:
       unified-profiler export profile trace.json.gz
-
+      unified-profiler export -o trace.json.gz
       unified-profiler export profile job.json.gz --all-ranks
-
       unified-profiler export profile trace.json.gz --critical-path
-
       unified-profiler export profile rank3.parquet --rank 3 --cycle 0
-
       unified-profiler export kineto.pt.trace.json events.csv
     """
     if all_ranks and rank is not None:
         msg = "--all-ranks and --rank cannot be combined: leave one out."
         raise ConfigurationError(msg)
-    with working(f"Writing {out}"):
+    run, target = _target(run, file, out)
+    with working(f"Writing {target}"):
         selected = read_selected(run, rank=rank, cycle=cycle, one_clock=all_ranks)
-        _write(selected, out, critical_path=critical_path)
+        _write(selected, target, critical_path=critical_path)
     events = sum(trace.info.event_count for trace in selected.traces)
-    typer.echo(f"{out}: {events} events, {out.stat().st_size / 1e6:.1f} MB")
+    typer.echo(f"{target}: {events} events, {target.stat().st_size / 1e6:.1f} MB")
+    if target.name.lower().endswith(_TIMELINES):
+        typer.echo(next_command("view", "view", run, language=language_of(language)))
+
+
+def _target(run: str, file: Path | None, out: Path | None) -> tuple[str, Path]:
+    """Return the run and the file: of a single argument that is no run, the file."""
+    if file is None and out is None and not Path(run).exists():
+        return DEFAULT_RUN, Path(run)
+    if (file is None) == (out is None):
+        msg = f"Give one file to write, such as `unified-profiler export {run} trace.json.gz`; found {file or 'none'}."
+        raise ConfigurationError(msg)
+    return run, file or out or Path()
 
 
 def _write(run: Run, out: Path, *, critical_path: bool) -> None:
@@ -61,7 +79,7 @@ def _write(run: Run, out: Path, *, critical_path: bool) -> None:
     if not critical_path:
         write(run, out)
         return
-    if not out.name.lower().endswith((".json", ".json.gz")):
+    if not out.name.lower().endswith(_TIMELINES):
         msg = f"--critical-path needs a timeline: a file that ends with .json or .json.gz; found {out}."
         raise ConfigurationError(msg)
     exporter = ChromeExporter(

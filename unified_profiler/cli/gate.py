@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
-from unified_profiler.cli.language import Language, LanguageOption
+from unified_profiler.cli.help import CompactCommand
+from unified_profiler.cli.language import LanguageOption, language_of
+from unified_profiler.cli.next_command import next_command
 from unified_profiler.cli.op_map import OpMapOption, mapped
-from unified_profiler.cli.output import OutputOption, show_table, write_or_print
+from unified_profiler.cli.output import JsonOption, OutputOption, format_of, show_table, write_or_print
 from unified_profiler.cli.traces import RankOption, read_selected, working
-from unified_profiler.errors import UnifiedProfilerError
+from unified_profiler.errors import ConfigurationError, UnifiedProfilerError
 
 if TYPE_CHECKING:
     from unified_profiler.gating import Gate
@@ -34,7 +35,7 @@ class GateFormat(str, Enum):
     JUNIT = "junit"
 
 
-class GateCommand(TyperCommand):
+class GateCommand(CompactCommand):
     """Accepts several values after one `--baseline` or `--candidate`."""
 
     bad_input = BAD_INPUT
@@ -61,9 +62,17 @@ def _repeat_options(args: Sequence[str]) -> Iterator[str]:
 
 
 def gate(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="BASELINE CANDIDATE", help="A run before the change and one with it."),
+    ] = None,
     *,
-    baseline: Annotated[list[Path], typer.Option(metavar="RUN...", help="Runs before the change.")],
-    candidate: Annotated[list[Path], typer.Option(metavar="RUN...", help="Runs with the change, in the same order.")],
+    baseline: Annotated[
+        list[Path] | None, typer.Option(metavar="RUN...", help="Runs before the change, if there are several.")
+    ] = None,
+    candidate: Annotated[
+        list[Path] | None, typer.Option(metavar="RUN...", help="Runs with the change, in the same order.")
+    ] = None,
     max_regression: Annotated[str, typer.Option(help="Largest accepted slowdown.")] = "5%",
     metric: Annotated[
         list[str] | None,
@@ -75,6 +84,7 @@ def gate(
         GateFormat | None,
         typer.Option("--format", help="Output format.", show_default="by the suffix of -o, else table"),
     ] = None,
+    as_json: JsonOption = False,
     out: OutputOption = None,
     op_map: OpMapOption = None,
     rank: RankOption = None,
@@ -84,25 +94,42 @@ def gate(
 
     Exit codes: 0 within bounds, 1 regression, 2 inconclusive (too noisy or too few steps), 3 wrong input.
 
-    [bold]Examples[/bold]
-
-      unified-profiler gate --baseline before --candidate after
-
-      unified-profiler gate --baseline a1 a2 a3 a4 a5 a6 --candidate b1 b2 b3 b4 b5 b6 --max-regression 2%
-
-      unified-profiler gate --baseline before --candidate after --metric op:aten::mm --metric memory
-
-      unified-profiler gate --baseline before --candidate after --format junit -o gate.xml
+    Examples:
+      unified-profiler gate before after
+      unified-profiler gate --baseline a1 a2 a3 --candidate b1 b2 b3
+      unified-profiler gate before after --metric op:aten::mm --metric memory
+      unified-profiler gate before after -o gate.xml
     """
     try:
-        result = _judge(baseline, candidate, max_regression, metric or ["step"], rank=rank, op_map=op_map)
-        _write(result, form, out, (language or Language.ENGLISH).value)
+        chosen = format_of(form, out, default=GateFormat.TABLE, as_json=as_json)
+        before, after = _sides(runs or [], baseline or [], candidate or [])
+        result = _judge(before, after, max_regression, metric or ["step"], rank=rank, op_map=op_map)
+        _write(result, chosen, out, language_of(language))
+        if chosen is GateFormat.TABLE and out is None:
+            sides = (str(before[0]), str(after[0]))
+            typer.echo("\n" + next_command("diff", "diff", *sides, language=language_of(language)))
     except UnifiedProfilerError:
         raise
     except Exception:  # noqa: BLE001  Python's own exit code, 1, would look like a regression
         traceback.print_exc()
         raise typer.Exit(BAD_INPUT) from None
     raise typer.Exit(result.verdict.exit_code)
+
+
+def _sides(runs: list[Path], baseline: list[Path], candidate: list[Path]) -> tuple[list[Path], list[Path]]:
+    """Return the runs of each side, given as two arguments or by options."""
+    if not runs and baseline and candidate:
+        return baseline, candidate
+    if len(runs) == len(("baseline", "candidate")) and not baseline and not candidate:
+        return runs[:1], runs[1:]
+    from unified_profiler.presentation.text import counted
+
+    msg = (
+        "Give two runs: `gate BASELINE CANDIDATE`; or several of each side: `gate --baseline RUN... --candidate "
+        f"RUN...`; found {counted(len(runs), 'run')} without an option, {len(baseline)} of the baseline and "
+        f"{len(candidate)} of the candidate."
+    )
+    raise ConfigurationError(msg)
 
 
 def _judge(
@@ -127,13 +154,11 @@ def _judge(
     )
 
 
-def _write(result: Gate, form: GateFormat | None, out: Path | None, language: str) -> None:
-    suffixes = {".md": GateFormat.MARKDOWN, ".json": GateFormat.JSON, ".xml": GateFormat.JUNIT}
-    chosen = form or suffixes.get("" if out is None else out.suffix.lower(), GateFormat.TABLE)
-    if chosen is GateFormat.TABLE and out is None:
+def _write(result: Gate, form: GateFormat, out: Path | None, language: str) -> None:
+    if form is GateFormat.TABLE and out is None:
         _print(result, language)
         return
-    write_or_print(_text(result, chosen, language), out)
+    write_or_print(_text(result, form, language), out)
 
 
 def _text(result: Gate, form: GateFormat, language: str) -> str:

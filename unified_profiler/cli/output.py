@@ -1,36 +1,55 @@
-"""Prints results: as a table for people, as JSON or CSV for programs."""
+"""Prints results, or writes them to a file: as a table for people, as JSON or CSV for programs."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import os
 import re
-import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from enum import Enum
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
 
 import typer
+
+from unified_profiler.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from unified_profiler.analysis import Result
 
 
-OutputOption = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file instead of printing.")]
-
-
-class Format(Enum):
+class Format(str, Enum):
     """Output format of a result."""
 
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
 
+
+class DocumentFormat(str, Enum):
+    """Output format of a result that is more than a table."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+_format: Any = typer.Option("--format", help="Output format.", show_default="by the suffix of -o, else table")
+FormatOption = Annotated[Format | None, _format]
+DocumentFormatOption = Annotated[DocumentFormat | None, _format]
+JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of printing.")
+]
+
+_Form = TypeVar("_Form", bound=Enum)
+_SUFFIXES = {"table": ".txt", "junit": ".xml"}
+"""Suffixes of files whose format has another name."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """Characters that control terminals, which RFC 4180 does not allow in CSV. Tabs and line breaks are allowed."""
@@ -39,22 +58,79 @@ MOST_ROWS = 100
 """Default limit for the rows of a table for people."""
 
 
-def show(result: Result, form: Format, *, most_rows: int | None = MOST_ROWS) -> None:
-    """Print a result on stdout.
+def format_of(form: _Form | None, out: Path | None, *, default: _Form, as_json: bool = False) -> _Form:
+    """Return the format that was chosen, by name or by the suffix of the output.
 
     Args:
-        result: The result to print.
-        form: The format; JSON and CSV contain all rows and values.
-        most_rows: Maximum number of rows of a table for people; None for all.
+        form: The format that was given by name.
+        out: The output file.
+        default: The format if neither chooses one.
+        as_json: Whether `--json` was given.
+
+    Raises:
+        ConfigurationError: The options contradict each other, or the suffix is that of no format.
     """
+    known = {_SUFFIXES.get(each.value, f".{each.value}"): each for each in type(default)}
+    if as_json:
+        if form not in {None, known[".json"]}:
+            msg = f"`--json` and `--format {form and form.value}` cannot be combined: leave one out."
+            raise ConfigurationError(msg)
+        return known[".json"]
+    if form is not None or out is None or not out.suffix:
+        return form or default
+    if out.suffix.lower() not in known:
+        msg = f"`--output` must end in {', '.join(known)}, or give `--format` as well; found {out}."
+        raise ConfigurationError(msg)
+    return known[out.suffix.lower()]
+
+
+def show(
+    result: Result,
+    form: Format,
+    *,
+    out: Path | None = None,
+    most_rows: int | None = MOST_ROWS,
+    language: str = "en",
+    next_line: str | None = None,
+) -> None:
+    """Print a result on stdout, or write it to a file.
+
+    Args:
+        result: The result.
+        form: The format; JSON and CSV contain all rows and values.
+        out: The file.
+        most_rows: Maximum number of rows of a table for people; None for all.
+        language: The language of the headings of a table for people.
+        next_line: A line below a table for people, with the command that shows more.
+    """
+    if form is Format.TABLE:
+        result = _for_people(result, language=language, next_line=next_line)
     if form is Format.JSON:
-        names = _unique(result.columns)
-        records = [dict(zip(names, map(_json_value, row), strict=True)) for row in result.rows]
-        typer.echo(json.dumps(records, indent=2, default=str, allow_nan=False))
+        write_or_print(_as_json(result), out)
     elif form is Format.CSV:
-        _print_csv(result)
-    else:
+        write_or_print(_as_csv(result), out)
+    elif out is None:
         show_table(result, most_rows=most_rows)
+    else:
+        from unified_profiler.presentation.tables import as_text
+
+        table = as_text(result.table, headings=result.headings, footer=result.footer, most_rows=most_rows)
+        write_or_print(table + "\n", out)
+
+
+def _for_people(result: Result, *, language: str, next_line: str | None) -> Result:
+    from unified_profiler.presentation.texts import texts
+
+    known, headings = texts(language), result.headings
+    if headings is not None and language != "en":
+        headings = {name: known.get(f"column.{name}", heading) for name, heading in headings.items()}
+    return replace(result, headings=headings, footer=(*result.footer, *([next_line] if next_line else [])))
+
+
+def _as_json(result: Result) -> str:
+    names = _unique(result.columns)
+    records = [dict(zip(names, map(_json_value, row), strict=True)) for row in result.rows]
+    return json.dumps(records, indent=2, default=str, allow_nan=False) + "\n"
 
 
 def _unique(names: Sequence[str]) -> list[str]:
@@ -77,11 +153,13 @@ def _json_value(value: Any) -> Any:
     return value
 
 
-def _print_csv(result: Result) -> None:
-    writer = csv.writer(sys.stdout)
+def _as_csv(result: Result) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
     plain = (int, float, Decimal, type(None))
     for row in (result.columns, *result.rows):
         writer.writerow([value if isinstance(value, plain) else _csv_text(str(value)) for value in row])
+    return text.getvalue()
 
 
 def _csv_text(text: str) -> str:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unified_profiler.cli.engine import EngineOption, engine_of
-from unified_profiler.cli.language import Language, LanguageOption
-from unified_profiler.cli.output import show_table
-from unified_profiler.cli.traces import RunPath, working
+from unified_profiler.cli.language import LanguageOption, language_of
+from unified_profiler.cli.next_command import next_command
+from unified_profiler.cli.output import Format, FormatOption, JsonOption, OutputOption, format_of, show, write_or_print
+from unified_profiler.cli.traces import DEFAULT_RUN, RunPath, name_newest, working
 
 if TYPE_CHECKING:
     from unified_profiler.analysis import RankTable
@@ -19,35 +20,36 @@ if TYPE_CHECKING:
 
 
 def ranks(
-    run: RunPath,
+    run: RunPath = DEFAULT_RUN,
     *,
     steps: Annotated[bool, typer.Option("--steps", help="Show every step of every rank instead of medians.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object with verdict, clocks, ranks and steps.")
-    ] = False,
-    language: LanguageOption = None,
     engine: EngineOption = None,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
+    out: OutputOption = None,
+    language: LanguageOption = None,
 ) -> None:
     """Compare the ranks of a run: which one is slow, since which step, in which operation, and how certain that is.
 
     The time in which a rank waits for others in collectives is not its own time. The clocks of several machines are
-    aligned first; their offsets are saved in the run as clocks.json.
+    aligned first; their offsets are saved in the run as clocks.json. JSON is an object with verdict, clocks, ranks and
+    steps.
 
-    [bold]Examples[/bold]
-
+    Examples:
       unified-profiler ranks profile
-
       unified-profiler ranks profile --steps
-
       unified-profiler ranks profile --json
     """
+    chosen = format_of(form, out, default=Format.TABLE, as_json=as_json)
     with working("Reading and comparing"):
         table = _rank_table(run, engine_of(engine))
-    if as_json:
-        typer.echo(json.dumps(_as_json(table), indent=2))
+    if chosen is Format.JSON:
+        write_or_print(json.dumps(_as_json(table), indent=2) + "\n", out)
         return
-    footer = _sentences(table, (language or Language.ENGLISH).value)
-    show_table(replace(table if steps else table.ranks, footer=footer), most_rows=None)
+    spoken = language_of(language)
+    result = replace(table if steps else table.ranks, footer=_sentences(table, spoken))
+    following = next_command("steps", "steps", run, language=spoken)
+    show(result, chosen, out=out, most_rows=None, language=spoken, next_line=following if len(result) else None)
 
 
 def _rank_table(path: str, engine: Engine) -> RankTable:
@@ -56,6 +58,7 @@ def _rank_table(path: str, engine: Engine) -> RankTable:
     from unified_profiler.readers import read
 
     run = read(path, engine=engine)
+    name_newest(path, run)
     table = rank_table(run, engine=engine)
     if run.clocks is None:
         save_clocks(run, table.clocks)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unified_profiler.cli.language import LanguageOption
-from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
+from unified_profiler.cli.language import LanguageOption, language_of
+from unified_profiler.cli.next_command import next_command
+from unified_profiler.cli.output import JsonOption, format_of
+from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RankOption, RunPath, read_selected, working
 from unified_profiler.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -36,18 +38,23 @@ _FILES = {ReportFormat.HTML: "report.html", ReportFormat.MARKDOWN: "summary.md",
 
 
 def report(
-    run: RunPath,
+    run: RunPath = DEFAULT_RUN,
     *,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="File or directory to write.", show_default="in the run directory, else here"
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="File or directory to write.",
+            show_default="in the run directory, else here",
         ),
     ] = None,
     form: Annotated[
         ReportFormat | None,
         typer.Option("--format", help="Output format.", show_default="by the suffix of -o, else html"),
     ] = None,
+    as_json: JsonOption = False,
     layout: Annotated[
         Layout, typer.Option(help="One file, or a directory in the layout of the TensorFlow Models Profiler.")
     ] = Layout.SINGLE,
@@ -61,19 +68,17 @@ def report(
     The HTML page is one file that needs no network. With `--layout models` the report is a directory with `timeline/`,
     `step_stats/`, `summary.json` and `summary.md`.
 
-    [bold]Examples[/bold]
-
+    Examples:
       unified-profiler report profile --open
-
       unified-profiler report profile -o report.html --language zh
-
       unified-profiler report profile --format md
-
       unified-profiler report profile --layout models -o profile-models
     """
     if layout is Layout.MODELS:
-        _check_models(form=form, open_it=open_it)
-    chosen = form or _by_suffix(out)
+        _check_models(form=form, as_json=as_json, open_it=open_it)
+        chosen = ReportFormat.HTML
+    else:
+        chosen = format_of(form, out, default=ReportFormat.HTML, as_json=as_json)
     if open_it and chosen is not ReportFormat.HTML:
         msg = f"--open shows an HTML page, but the report is written as {chosen.value}. Leave one of the two out."
         raise ConfigurationError(msg)
@@ -88,27 +93,23 @@ def report(
         else:
             _write(selected, target, chosen, language and language.value)
     typer.echo(str(target))
+    if chosen is ReportFormat.HTML and layout is Layout.SINGLE and not open_it:
+        typer.echo(next_command("report", "report", run, "--open", language=language_of(language)), err=True)
     if open_it:
         webbrowser.open(target.absolute().as_uri())
 
 
-def _check_models(*, form: ReportFormat | None, open_it: bool) -> None:
-    for given, option in ((form is not None, "--format"), (open_it, "--open")):
+def _check_models(*, form: ReportFormat | None, as_json: bool, open_it: bool) -> None:
+    for given, option in ((form is not None, "--format"), (as_json, "--json"), (open_it, "--open")):
         if given:
             msg = f"--layout models writes a directory of its own files, so {option} has no effect. Leave it out."
             raise ConfigurationError(msg)
 
 
-def _by_suffix(out: Path | None) -> ReportFormat:
-    suffix = "" if out is None else out.suffix.lower().removeprefix(".")
-    return next((form for form in ReportFormat if form.value == suffix), ReportFormat.HTML)
-
-
 def _write(run: Run, target: Path, form: ReportFormat, language: str | None) -> None:
     from unified_profiler.export import writing_to
-    from unified_profiler.report.markdown import write_markdown
     from unified_profiler.report.page import write_page
-    from unified_profiler.report.summary import write_json
+    from unified_profiler.report.summary import write_json, write_markdown
 
     with writing_to(target):
         if form is ReportFormat.JSON:

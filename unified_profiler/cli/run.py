@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -47,7 +48,8 @@ def run(
         str | None, typer.Option("-m", metavar="MODULE", help="Run a module, as `python -m` does.")
     ] = None,
     output_dir: Annotated[
-        Path | None, typer.Option("-o", "--output-dir", help="Directory for the run.", show_default="profile")
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Directory for the run.", show_default="profile"),
     ] = None,
     wait: Annotated[int | None, _steps(min=0, help="Steps to skip before each window.", show_default="1")] = None,
     warmup: Annotated[int | None, _steps(min=0, help="Steps to record and discard.", show_default="1")] = None,
@@ -123,6 +125,7 @@ def run(
     table: Annotated[bool, _output(help="Print tables of operators and of API calls.")] = True,
     row_limit: Annotated[int, _output(min=0, help="Maximum number of rows of a table; 0 for all.")] = 20,
     sort_by: Annotated[str | None, _output(help="Column to sort by, or one of torch's sort keys.")] = None,
+    open_it: Annotated[bool, _output("--open", help="Write the report and open it in a browser.")] = False,
     verbose: Annotated[bool, _output("--verbose", help="Print how the ends of steps were detected.")] = False,
 ) -> None:
     """Run an unmodified script under the profiler, and print a table of its operators.
@@ -135,16 +138,12 @@ def run(
 
     After os._exit and kill -9 only the windows finished before are available.
 
-    [bold]Examples[/bold]
-
+    Examples:
       unified-profiler run train.py -- --epochs 1
-
       unified-profiler run --wait 10 --active 5 --record-shapes -o profile train.py
-
+      unified-profiler run --open train.py
       unified-profiler run --api --with-modules train.py
-
       unified-profiler run -m package.train -- --epochs 1
-
       torchrun --nproc-per-node 2 -m unified_profiler run train.py
     """
     from unified_profiler.launch.launcher import OPENING_SECONDS, LaunchOptions, launch
@@ -175,7 +174,11 @@ def run(
         profiler={name: value for name, value in keywords.items() if value is not None},
     )
     outcome = launch(program, options)
+    if outcome.exit_code and not (outcome.failures or outcome.error or _has_operators(outcome)):
+        raise typer.Exit(outcome.exit_code)  # the traceback of the script is all there is to see
     _report(outcome, table=table, row_limit=row_limit, sort_by=sort_by, verbose=verbose)
+    if open_it and outcome.run is not None and outcome.run.path is not None:
+        _open_report(outcome.run.path)
     raise typer.Exit(1 if outcome.error is not None and not outcome.exit_code else outcome.exit_code)
 
 
@@ -241,6 +244,21 @@ def _report(outcome: Outcome, *, table: bool, row_limit: int, sort_by: str | Non
         _print(f"unified-profiler: {line}", sys.__stderr__)
 
 
+def _has_operators(outcome: Outcome) -> bool:
+    from unified_profiler.launch.step_contents import has_operators
+
+    return outcome.run is not None and any(map(has_operators, outcome.run.traces))
+
+
+def _open_report(run: Path) -> None:
+    from unified_profiler.cli.report import report
+
+    try:
+        report(str(run), open_it=True)
+    except UnifiedProfilerError as error:  # must not replace the exit code of the script
+        _print(f"unified-profiler: no report: {error}", sys.__stderr__)
+
+
 def _tables(run: Run, *, row_limit: int, sort_by: str | None) -> Iterator[Result]:
     """Yield the table of operators and, if any were recorded, of API calls."""
     from unified_profiler.analysis import api_table, op_table
@@ -282,6 +300,8 @@ def _lines(outcome: Outcome, *, verbose: bool) -> Iterator[str]:
         yield f"{failure.source} failed to {failure.action}: {failure.error}{kept}"
     if outcome.error is not None:
         yield f"profiling ended early: {type(outcome.error).__name__}: {outcome.error}"
+    if outcome.run.path is not None and outcome.run.traces:
+        yield f"see more with: unified-profiler report {shlex.quote(str(outcome.run.path))} --open"
 
 
 def _steps_line(outcome: Outcome) -> str:

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from unified_profiler.cli.engine import EngineOption, engine_of
-from unified_profiler.cli.output import Format, show
-from unified_profiler.cli.traces import CycleOption, JsonOption, RankOption, RunPath, read_selected, working
+from unified_profiler.cli.language import LanguageOption, language_of
+from unified_profiler.cli.next_command import next_command
+from unified_profiler.cli.output import Format, FormatOption, JsonOption, OutputOption, format_of, show
+from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RankOption, RunPath, read_selected, working
 
 
 def steps(
-    run: RunPath,
+    run: RunPath = DEFAULT_RUN,
     *,
     rank: RankOption = None,
     cycle: CycleOption = None,
     engine: EngineOption = None,
+    form: FormatOption = None,
     as_json: JsonOption = False,
+    out: OutputOption = None,
+    language: LanguageOption = None,
 ) -> None:
     """Print the time of each recorded step in operators, collectives, copies, none of these, and regions.
 
-    [bold]Examples[/bold]
-
+    Examples:
       unified-profiler steps profile
-
       unified-profiler steps profile --rank 0 --json
     """
+    chosen = format_of(form, out, default=Format.TABLE, as_json=as_json)
     from unified_profiler.analysis import step_breakdown
 
     with working("Reading and adding up"):
         query_engine = engine_of(engine)
         selected = read_selected(run, rank=rank, cycle=cycle, engine=query_engine)
         result = step_breakdown(selected, engine=query_engine)
-    show(result, Format.JSON if as_json else Format.TABLE)
+    spoken = language_of(language)
+    following = next_command("operators", "table", run, language=spoken)
+    show(result, chosen, out=out, language=spoken, next_line=following if len(result) else None)

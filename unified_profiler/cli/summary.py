@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import io
+from typing import TYPE_CHECKING
 
-import typer
-
-from unified_profiler.cli.language import Language, LanguageOption
-from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
+from unified_profiler.cli.language import LanguageOption, language_of
+from unified_profiler.cli.next_command import next_command
+from unified_profiler.cli.output import (
+    DocumentFormat,
+    DocumentFormatOption,
+    JsonOption,
+    OutputOption,
+    format_of,
+    write_or_print,
+)
+from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RankOption, RunPath, read_selected, working
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,36 +26,43 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 
 
 def summary(
-    run: RunPath,
+    run: RunPath = DEFAULT_RUN,
     *,
     rank: RankOption = None,
     cycle: CycleOption = None,
+    form: DocumentFormatOption = None,
+    as_json: JsonOption = False,
+    out: OutputOption = None,
     language: LanguageOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the content of summary.json.")] = False,
 ) -> None:
     """Print an overview of a run: environment, time of a step by category, top operators, and problems.
 
-    [bold]Examples[/bold]
+    JSON is the content of summary.json.
 
+    Examples:
       unified-profiler summary profile
-
       unified-profiler summary profile --rank 0 --json
-
       unified-profiler summary kineto.pt.trace.json --language zh
     """
+    chosen = format_of(form, out, default=DocumentFormat.TABLE, as_json=as_json)
     from unified_profiler.report import summarize
 
     with working("Reading and summing up"):
         overview = summarize(read_selected(run, rank=rank, cycle=cycle))
-    if as_json:
-        typer.echo(overview.model_dump_json(indent=2))
+    if chosen is DocumentFormat.JSON:
+        write_or_print(overview.model_dump_json(indent=2) + "\n", out)
         return
     from rich.console import Console
 
     from unified_profiler.report.sections import Sections
 
-    console = Console(highlight=False, markup=False, emoji=False)
-    _print(console, Sections(overview, language=(language or Language.ENGLISH).value))
+    text = None if out is None else io.StringIO()
+    console = Console(file=text, highlight=False, markup=False, emoji=False)
+    spoken = language_of(language)
+    _print(console, Sections(overview, language=spoken))
+    console.print("\n" + next_command("report", "report", run, "--open", language=spoken), soft_wrap=True)
+    if text is not None:
+        write_or_print(text.getvalue(), out)
 
 
 def _print(console: Console, sections: Sections) -> None:

@@ -7,14 +7,16 @@ from typing import Annotated, Any
 import typer
 
 from unified_profiler.cli.engine import EngineOption, engine_of
+from unified_profiler.cli.language import LanguageOption, language_of
+from unified_profiler.cli.next_command import next_command
 from unified_profiler.cli.op_map import OpMapOption, mapped
-from unified_profiler.cli.output import Format, show
-from unified_profiler.cli.traces import CycleOption, JsonOption, RankOption, RunPath, read_selected, working
+from unified_profiler.cli.output import Format, FormatOption, JsonOption, OutputOption, format_of, show
+from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RankOption, RunPath, read_selected, working
 from unified_profiler.errors import ConfigurationError
 
 
 def table(
-    run: RunPath,
+    run: RunPath = DEFAULT_RUN,
     *,
     by: Annotated[
         list[str] | None, typer.Option("--by", help="Group rows by name (default), op, shapes, ...; repeatable.")
@@ -33,28 +35,27 @@ def table(
     ] = False,
     op_map: OpMapOption = None,
     engine: EngineOption = None,
+    form: FormatOption = None,
     as_json: JsonOption = False,
+    out: OutputOption = None,
+    language: LanguageOption = None,
 ) -> None:
     """Print the operators of a run with counts, times, memory and FLOPs.
 
     With --api, print the API calls that `run --api` records. For steps see `unified-profiler steps`.
 
-    [bold]Examples[/bold]
-
+    Examples:
       unified-profiler table profile
-
-      unified-profiler table profile --by op --by direction --sort-by self_cpu_time_total
-
-      unified-profiler table profile --rank 0 --json
-
+      unified-profiler table --by op --by direction --sort-by cpu_time_total
+      unified-profiler table profile --rank 0 -o operators.csv
       unified-profiler table profile --regions
-
-      unified-profiler table profile --api --sort-by total_ns --row-limit 10
+      unified-profiler table --api --sort-by total_ns
     """
     conflict = "--regions" if regions else "--by" if by else None
     if api and conflict:
         msg = f"--api and {conflict} cannot be combined: leave one out."
         raise ConfigurationError(msg)
+    chosen = format_of(form, out, default=Format.TABLE, as_json=as_json)
     from unified_profiler.analysis import api_table, op_table
 
     with working("Reading and adding up"):
@@ -65,4 +66,6 @@ def table(
             result = api_table(selected, **options)
         else:
             result = op_table(selected, by=tuple(by or ["name"]), regions=regions, **options)
-    show(result, Format.JSON if as_json else Format.TABLE, most_rows=None)
+    spoken = language_of(language)
+    following = next_command("critical_path", "critical-path", run, language=spoken)
+    show(result, chosen, out=out, most_rows=None, language=spoken, next_line=following if len(result) else None)

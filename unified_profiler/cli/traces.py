@@ -21,9 +21,10 @@ RunPath = Annotated[
         "Directories may be URLs.",
     ),
 ]
+DEFAULT_RUN = "profile"
+"""Where `run` and a Profiler write by default."""
 RankOption = Annotated[int | None, typer.Option("--rank", min=0, help="Only this rank.")]
 CycleOption = Annotated[int | None, typer.Option("--cycle", min=0, help="Only this cycle.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print a JSON array of objects.")]
 
 
 @contextmanager
@@ -62,6 +63,7 @@ def read_selected(
     from unified_profiler.readers import read
 
     run = read(path, engine=engine)
+    name_newest(path, run)
     if one_clock:
         from unified_profiler.analysis import align_clocks
         from unified_profiler.delivery.run_writer import save_clocks
@@ -71,3 +73,14 @@ def read_selected(
         if known is None:
             save_clocks(run, run.clocks)
     return run.select(rank=rank, cycle=cycle)
+
+
+def name_newest(path: Path | str, run: Run) -> None:
+    """Print which run of a directory was taken."""
+    if run.path is None or run.path.parent != Path(path):
+        return
+    from unified_profiler.readers.dispatch import runs_in
+
+    count = len(runs_in(run.path.parent))
+    which = f"the newest of {count} runs" if count > 1 else "the only run there"
+    typer.echo(f"unified-profiler: reading {run.path}, {which}", err=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unified_profiler.cli.overlays import CriticalPathOption, overlays_of
-from unified_profiler.cli.traces import CycleOption, RankOption, RunPath, read_selected, working
+from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RankOption, RunPath, read_selected, working
 
 if TYPE_CHECKING:
     from unified_profiler.export.overlays import Overlay
@@ -23,7 +23,7 @@ _END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def view(
-    run: RunPath,
+    run: RunPath = DEFAULT_RUN,
     *,
     rank: RankOption = None,
     cycle: CycleOption = None,
@@ -35,16 +35,12 @@ def view(
 
     The UI is served from this machine and needs no network; no part of the trace leaves the machine.
 
-    Requires the extra `view`: pip install "unified-profiler\[view]"
+    Requires the extra `view`: pip install "unified-profiler[view]"
 
-    [bold]Examples[/bold]
-
+    Examples:
       unified-profiler view profile
-
       unified-profiler view profile --rank 3 --cycle 0
-
       unified-profiler view profile --critical-path
-
       unified-profiler view kineto.pt.trace.json --no-open --port 8123
     """
     from unified_profiler.viewer import find_ui

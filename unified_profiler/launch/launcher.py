@@ -239,12 +239,12 @@ class _Launch:
         if self._finder.unhooked:
             yield (
                 "Some step signals could not be hooked in this version of the framework: "
-                f"{'; '.join(self._finder.unhooked)}. Call Profiler.step() in the script if steps are missing."
+                f"{'; '.join(self._finder.unhooked)}. Choose another one with --step-signal if steps are missing."
             )
         if self._finder.other_threads:
             yield (
                 f"{self._finder.other_threads} signals came from other threads than the main thread, where steps are "
-                "not detected. Use Profiler in the script, on the thread that trains."
+                "not detected. Use unified_profiler.Profiler in the script, on the thread that trains."
             )
 
 

@@ -15,7 +15,7 @@ from unified_profiler.model.run import Run
 from unified_profiler.model.schema import Kind, Layer
 from unified_profiler.model.trace import Trace
 
-_ADVICE = "Choose another signal with --step-signal, or call Profiler.step() in the script."
+_ADVICE = "Choose another signal with --step-signal."
 _MAX_STEPS = 5
 
 

@@ -143,7 +143,7 @@ class Windows:
         if not self._profiler.current_step:
             return (
                 "No end of a step was seen, so this is the recording from the import of the framework on. "
-                "Call Profiler.step() in the script, or choose a signal with --step-signal."
+                "Choose what ends a step with --step-signal."
             )
         covered = f"step {self._held_back - 1}" if self._held_back else "the first step"
         return (

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from unified_profiler.readers.dispatch import read
+from unified_profiler.readers.listing import run_table
 
-__all__ = ["read"]
+__all__ = ["read", "run_table"]

@@ -14,7 +14,7 @@ from unified_profiler.errors import TraceFormatError
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.foreign import first_bytes, peek_bytes, read_bytes
 from unified_profiler.model.records import Manifest
-from unified_profiler.model.run import CYCLES, MANIFEST, STEPS, Run, is_run
+from unified_profiler.model.run import CYCLES, MANIFEST, PENDING, STEPS, Run, is_run
 from unified_profiler.model.storage import read_parquet, read_record
 from unified_profiler.readers.chrome import read_chrome
 from unified_profiler.readers.native import read_native, recognized_by
@@ -36,7 +36,8 @@ def read(path: str | os.PathLike[str], *, engine: Engine | None = None) -> Run:
 
             * a run directory, or the manifest, the steps or the directory of one of its ranks: the whole run; recorded
               cycles that are not traces yet (`deliver="deferred"`) are finished first;
-            * a directory of runs (the `output_dir` of a profiler): the run that was started last;
+            * a directory of runs (the `output_dir` of a profiler): the run that was started last, unless it has no
+              trace and another one has;
             * a `.parquet` file: a run of that one trace;
             * a `.json` or `.json.gz` file that `write` made: a run of the traces in it;
             * a native trace of one of the backends' frameworks, written by any program: a run of one trace;
@@ -68,9 +69,8 @@ def _read_directory(path: Path) -> Run:
         return read_finished(path)
     if path.name.startswith("rank-") and is_run(path.absolute().parent):
         return read_finished(path.absolute().parent)
-    runs = [folder for folder in path.iterdir() if folder.is_dir() and is_run(folder)]
-    if runs:
-        return read_finished(max(runs, key=_started))
+    if runs := runs_in(path):
+        return read_finished(runs[0])
     backend = recognized_by(path)
     if backend is not None:
         return Run(traces=(read_native(path, backend),))
@@ -89,12 +89,19 @@ def _is_own_file(path: Path) -> bool:
     return opening.startswith(_PARQUET) or _OWN_JSON.match(opening) is not None
 
 
-def _started(run: Path) -> tuple[int, str]:
-    """Return the start time of a run and its name; a run without a readable manifest is older than any other."""
+def runs_in(directory: Path) -> list[Path]:
+    """Return the runs in a directory, the newest first; those of programs that recorded nothing are last."""
+    runs = [folder for folder in directory.iterdir() if folder.is_dir() and is_run(folder)]
+    return sorted(runs, key=_recency, reverse=True)
+
+
+def _recency(run: Path) -> tuple[bool, int, str]:
+    """Return whether a run has a trace, and when it began; without a readable manifest it is older than any other."""
+    has_trace = any(run.glob("rank-*/cycle-*.parquet")) or any(run.glob(f"rank-*/{PENDING}"))
     try:
-        return read_record(min(run.glob(f"rank-*/{MANIFEST}")), Manifest).started_ns, run.name
+        return has_trace, read_record(min(run.glob(f"rank-*/{MANIFEST}")), Manifest).started_ns, run.name
     except (ValueError, OSError):
-        return 0, run.name
+        return has_trace, 0, run.name
 
 
 def _read_file(path: Path) -> Run:

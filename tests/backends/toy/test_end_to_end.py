@@ -77,7 +77,7 @@ def test_run_finds_the_steps_of_a_script(tmp_path: Path) -> None:
         "-m",
         "unified_profiler",
         "run",
-        "--output-dir",
+        "--output",
         tmp_path / "profile",
         script,
     ]

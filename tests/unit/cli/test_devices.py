@@ -41,13 +41,13 @@ def gpu_trace(tmp_path: Path) -> Path:
 
 def rows(result: Result) -> list[list[str]]:
     assert result.exit_code == 0, result.stderr
-    return [line.split() for line in result.stdout.splitlines() if re.match(r" *\d+ +cuda:0 ", line)]
+    return [re.split(r"  +", line.strip()) for line in result.stdout.splitlines() if re.match(r" *\d+ +cuda:0 ", line)]
 
 
 def test_each_device_has_a_row_and_the_verdict_follows(invoke: Invoke, gpu_trace: Path) -> None:
     result = invoke("devices", gpu_trace)
-    assert rows(result)[0][:6] == ["0", "cuda:0", "0.470us", "0.280us", "0.190us", "40.43%"]
-    assert "cuda:0 was idle 40.4% of 0.470us." in result.stdout
+    assert rows(result)[0][:6] == ["0", "cuda:0", "0.470 us", "0.280 us", "0.190 us", "40.43%"]
+    assert "cuda:0 was idle 40.4% of 0.470 us." in result.stdout
     assert "The host was too late in 40.4% of the time" in result.stdout
 
 
@@ -59,11 +59,11 @@ def test_the_last_line_is_the_command_for_what_takes_most_time(invoke: Invoke, g
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--show", "steps"], ["0", "cuda:0", "0", "0.470us"]),
-        (["--show", "streams"], ["0", "cuda:0", "7", "0.390us"]),
-        (["--show", "gaps"], ["0", "cuda:0", "0", "0.190us", "host_late"]),
-        (["--show", "gaps", "--by", "stream"], ["0", "cuda:0", "7", "0", "0.190us", "host_late"]),
-        (["--show", "launches", "--by", "stream"], ["0", "cuda:0", "7", "2", "0.020us", "0.200us"]),
+        (["--show", "steps"], ["0", "cuda:0", "0", "0.470 us"]),
+        (["--show", "streams"], ["0", "cuda:0", "7", "0.390 us"]),
+        (["--show", "gaps"], ["0", "cuda:0", "0", "0.190 us", "host_late"]),
+        (["--show", "gaps", "--by", "stream"], ["0", "cuda:0", "7", "0", "0.190 us", "host_late"]),
+        (["--show", "launches", "--by", "stream"], ["0", "cuda:0", "7", "2", "0.020 us", "0.200 us"]),
         (["--show", "queues"], ["0", "cuda:0", "7", "4"]),
     ],
 )
@@ -117,7 +117,7 @@ def test_rows_beyond_the_limit_are_counted(invoke: Invoke, gpu_trace: Path) -> N
 
 def test_it_speaks_chinese(invoke: Invoke, gpu_trace: Path) -> None:
     output = invoke("devices", gpu_trace, "--language", "zh").stdout
-    assert "cuda:0 在 0.470us 中有 40.4% 处于空闲。" in output
+    assert "cuda:0 在 0.470 us 中有 40.4% 处于空闲。" in output
     assert "用时最多的 kernel" in output
 
 

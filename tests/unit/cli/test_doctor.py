@@ -48,7 +48,7 @@ def test_a_missing_framework_comes_with_the_command_that_installs_it(invoke: Inv
 def test_an_output_directory_that_is_a_file_is_a_problem(invoke: Invoke, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    result = invoke("doctor", "--output-dir", file, "--json")
+    result = invoke("doctor", "--output", file, "--json")
     assert result.exit_code == 1
     assert any(str(file) in problem for problem in json.loads(result.stdout)["problems"])
 

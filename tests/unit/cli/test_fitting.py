@@ -33,7 +33,9 @@ def test_the_name_gives_way_before_any_number_goes() -> None:
 
 
 def test_headings_are_folded_before_any_number_goes() -> None:
-    found = fit([text("name", "x" * 24), number("CPU time avg", "1.000us"), number("CPU total %", "5")], 24 + 7 + 5 + 4)
+    found = fit(
+        [text("name", "x" * 24), number("CPU time avg", "1.000 us"), number("CPU total %", "5")], 24 + 8 + 5 + 4
+    )
     assert found.left_out == ()
 
 

@@ -24,7 +24,7 @@ def test_the_slow_rank_is_named_with_step_and_operator(invoke: Invoke, fleet: Pa
     assert result.exit_code == 0, result.stderr
     assert "Rank 2 is slow since step 30" in result.stdout
     assert "layer_3 +" in result.stdout
-    assert "The clocks of the machines differ, that of rank 1 most, by 1.000s" in result.stdout
+    assert "The clocks of the machines differ, that of rank 1 most, by 1.000 s" in result.stdout
 
 
 def test_medians_by_default_and_every_step_on_request(invoke: Invoke, fleet: Path) -> None:

@@ -1,0 +1,38 @@
+"""`unified-profiler runs`: lists the runs in a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unified_profiler.cli.language import LanguageOption, language_of
+from unified_profiler.cli.next_command import next_command
+from unified_profiler.cli.output import Format, FormatOption, JsonOption, OutputOption, format_of, show
+from unified_profiler.cli.traces import DEFAULT_RUN, working
+
+
+def runs(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory of runs.")] = Path(DEFAULT_RUN),
+    *,
+    row_limit: Annotated[int, typer.Option(min=0, help="Maximum number of rows; 0 for all.")] = 20,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
+    out: OutputOption = None,
+    language: LanguageOption = None,
+) -> None:
+    """List the runs in a directory, the newest first.
+
+    Examples:
+      unified-profiler runs
+      unified-profiler runs /data/profiles -o runs.csv
+    """
+    from unified_profiler.readers import run_table
+
+    chosen = format_of(form, out, default=Format.TABLE, as_json=as_json)
+    with working("Reading"):
+        table = run_table(directory, row_limit=row_limit or None)
+    spoken = language_of(language)
+    following = next_command("summary", "summary", str(directory / table["run"][0]), language=spoken)
+    show(table, chosen, out=out, most_rows=None, language=spoken, next_line=following)

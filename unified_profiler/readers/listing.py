@@ -1,0 +1,98 @@
+"""Lists the runs in a directory."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from unified_profiler.engine import Result
+from unified_profiler.errors import TraceFormatError, UnifiedProfilerError
+from unified_profiler.model.records import TraceInfo
+from unified_profiler.model.run import Run, read_run
+from unified_profiler.presentation.text import counted
+from unified_profiler.readers.dispatch import runs_in
+
+_COLUMNS = pa.schema(
+    {
+        "run": pa.string(),
+        "started": pa.string(),
+        "program": pa.string(),
+        "frameworks": pa.string(),
+        "rank_count": pa.int64(),
+        "steps": pa.string(),
+        "event_count": pa.int64(),
+        "state": pa.string(),
+    }
+)
+_HEADINGS = {
+    "run": "Run",
+    "started": "Started",
+    "program": "Program",
+    "frameworks": "Frameworks",
+    "rank_count": "Ranks",
+    "steps": "Steps",
+    "event_count": "Events",
+    "state": "State",
+}
+
+
+def run_table(directory: str | os.PathLike[str], *, row_limit: int | None = None) -> Result:
+    """List the runs in a directory, the newest first; those that recorded nothing are last.
+
+    Args:
+        directory: The directory, such as the `output_dir` of a Profiler.
+        row_limit: The most runs to list.
+
+    Raises:
+        TraceFormatError: There is no such directory, or no run in it.
+    """
+    directory = Path(directory)
+    runs = runs_in(directory) if directory.is_dir() else []
+    if not runs:
+        state = "holds no run" if directory.is_dir() else "is no directory"
+        msg = f"{directory} {state}. Expected a directory of runs: record one with `unified-profiler run train.py`."
+        raise TraceFormatError(msg)
+    rows = [_described(path) for path in runs[:row_limit]]
+    more = len(runs) - len(rows)
+    footer = (f"... and {counted(more, 'older run')}",) if more else ()
+    return Result(table=pa.Table.from_pylist(rows, _COLUMNS), headings=_HEADINGS, footer=footer)
+
+
+def _described(path: Path) -> dict[str, Any]:
+    try:
+        run = read_run(path)
+    except UnifiedProfilerError as error:
+        return {"run": path.name, "state": f"damaged: {error}"}
+    infos, manifest = [trace.info for trace in run.traces], next(iter(run.manifests.values()), None)
+    started = manifest.started_ns if manifest else min((info.start_ns for info in infos), default=0)
+    return {
+        "run": path.name,
+        "started": datetime.fromtimestamp(started / 1e9).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
+        "program": " ".join(manifest.command) if manifest else None,
+        "frameworks": ", ".join(sorted({name for info in infos for name in info.frameworks})) or None,
+        "rank_count": len(run.ranks),
+        "steps": ", ".join(dict.fromkeys(map(_steps, infos))) or None,
+        "event_count": sum(info.event_count for info in infos),
+        "state": _state(run),
+    }
+
+
+def _steps(info: TraceInfo) -> str:
+    if info.first_step is None:
+        return "none"
+    return str(info.first_step) if info.first_step == info.last_step else f"{info.first_step}-{info.last_step}"
+
+
+def _state(run: Run) -> str:
+    failures = sum(len(manifest.failures) for manifest in run.manifests.values())
+    if failures:
+        return counted(failures, "failure")
+    if not run.traces:
+        return "no trace"
+    if any(manifest.ended_ns is None for manifest in run.manifests.values()):
+        return "running or killed"
+    return "complete" if all(trace.info.complete for trace in run.traces) else "incomplete"
