@@ -7,6 +7,7 @@
 #   make bench                    compare with the native profilers
 #   make fuzz                     read 20000 damaged files of every format; FUZZ_COUNT=500 FORMATS=kineto,xplane for less
 #   make sweep                    send signals to 200 trainings at random moments, and check what they leave
+#   make pictures                 take the pictures of the documentation again
 #   make lint | docs | clean
 #   make editable                 work on the code: install the tree itself instead of the wheel
 #   make demo FRAMEWORKS=torch    only some of the frameworks
@@ -44,7 +45,7 @@ SOURCES := $(shell find unified_profiler backends -name __pycache__ -prune -o -p
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench fuzz sweep lint docs clean editable browser java
+.PHONY: help demo test bench fuzz sweep lint docs pictures clean editable browser java
 .DELETE_ON_ERROR:
 
 help:
@@ -75,6 +76,9 @@ lint: $(ENVIRONMENT)
 docs: $(ENVIRONMENT)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "The documentation is in site/index.html"
+
+pictures: $(INSTALLED) browser
+	$(BIN)/python examples/pictures.py
 
 clean:
 	rm -rf build dist site demo-profile .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
