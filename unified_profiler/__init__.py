@@ -1,4 +1,23 @@
-"""One profiler for PyTorch, MindSpore and TensorFlow.
+"""One profiler for PyTorch, TensorFlow and MindSpore.
+
+Record a training loop:
+
+    import unified_profiler as up
+
+    with up.Profiler(schedule=up.schedule(wait=1, warmup=1, active=3), output_dir="profile") as prof:
+        for batch in batches:
+            train(batch)
+            prof.step()
+
+or a script as it is, on the command line: `unified-profiler run train.py`.
+
+* Results of a recording: `prof.traces`, `prof.run`; from files, also of native profilers: `read`
+* What takes the time: `summarize`, `op_table`, `step_breakdown`, `critical_path`, `what_if`; of devices:
+  `device_table`, `gap_table`, `launch_table`, `kernel_table`, `copy_table`, `collective_table`; of ranks: `rank_table`
+* Any other question: `query`, in SQL
+* Two runs: `diff`, and `gate` for CI
+* Files: `write` (report.html, .md, .json.gz for Perfetto, .parquet, .csv)
+* Calls of the frameworks' API: `trace_api`, `api_table`
 
 Names that need numpy or Arrow are loaded when first used, so that `import unified_profiler` costs next to nothing.
 """

@@ -10,17 +10,21 @@ from unified_profiler.errors import ConfigurationError
 from unified_profiler.keywords import did_you_mean
 
 _Choice = TypeVar("_Choice")
+_FEW = 10
+"""Choices that are named although the nearest one is suggested."""
 
 
 def chosen(option: str, name: object, choices: Mapping[str, _Choice]) -> _Choice:
     """Return the choice of that name.
 
     Raises:
-        ConfigurationError: There is none; the message suggests the nearest.
+        ConfigurationError: There is none; the message suggests the nearest, or names them all.
     """
     if isinstance(name, str) and name in choices:
         return choices[name]
-    msg = f"`{option}` must be one of {', '.join(choices)}; found {name!r}.{did_you_mean(name, choices)}"
+    hint, names = did_you_mean(name, choices), list(choices)
+    shown = [*names[:_FEW], "..."] if hint and len(names) > _FEW else names
+    msg = f"`{option}` cannot be {name!r}.{hint} It must be one of {', '.join(shown)}."
     raise ConfigurationError(msg)
 
 

@@ -186,25 +186,31 @@ def _print(findings: Findings) -> None:
 
     console = Console(highlight=False)
     console.print(f"unified-profiler {findings.profiler}, Python {findings.python}, {findings.platform}")
+    console.print()
     console.print(_framework_table(findings.frameworks))
+    console.print()
     versions = (f"{name} {version or 'not installed'}" for name, version in findings.libraries.items())
     console.print(f"Libraries: {', '.join(versions)}")
     console.print(f"Accelerators: {', '.join(findings.accelerators) or 'none, only the CPU is recorded'}")
+    for finding in findings.frameworks:
+        if not finding.version and not finding.problem:
+            console.print(f"To record {finding.backend}: {finding.install}", soft_wrap=True, markup=False)
     for note in findings.notes:
-        console.print(Text.assemble(("Note: ", "yellow"), note))
+        console.print(Text.assemble(("Note: ", "yellow"), note), soft_wrap=True)
     for problem in findings.problems:
-        console.print(Text.assemble(("Problem: ", "red"), problem))
+        console.print(Text.assemble(("Problem: ", "red"), problem), soft_wrap=True)
     if not findings.problems:
-        console.print(Text.assemble(("Ready: ", "green"), f"runs go to {findings.output_dir}"))
+        console.print(Text.assemble(("Ready: ", "green"), f"runs go to {findings.output_dir}"), soft_wrap=True)
+        console.print("Record one with: unified-profiler run train.py")
 
 
 def _framework_table(frameworks: list[FrameworkFinding]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("backend", "framework", "version", "records", "install with")
+    table = Table.grid(padding=(0, 2))
     for finding in frameworks:
         version = Text(finding.version) if finding.version else Text("not installed", "yellow")
-        install = "" if finding.version else finding.install
-        table.add_row(finding.backend, finding.framework, version, ", ".join(finding.records), Text(install))
+        records = f"records {', '.join(finding.records)}" if finding.version else ""
+        table.add_row(Text(finding.backend, "bold"), version, Text(records, overflow="fold"))
     return table

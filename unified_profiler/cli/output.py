@@ -112,10 +112,7 @@ def show(
     elif out is None:
         show_table(result, most_rows=most_rows)
     else:
-        from unified_profiler.presentation.tables import as_text
-
-        table = as_text(result.table, headings=result.headings, footer=result.footer, most_rows=most_rows)
-        write_or_print(table + "\n", out)
+        write_or_print(_as_text(result, most_rows) + "\n", out)
 
 
 def _for_people(result: Result, *, language: str, next_line: str | None) -> Result:
@@ -125,6 +122,13 @@ def _for_people(result: Result, *, language: str, next_line: str | None) -> Resu
     if headings is not None and language != "en":
         headings = {name: known.get(f"column.{name}", heading) for name, heading in headings.items()}
     return replace(result, headings=headings, footer=(*result.footer, *([next_line] if next_line else [])))
+
+
+def _as_text(result: Result, most_rows: int | None) -> str:
+    """Return an aligned table in which nothing is cut."""
+    from unified_profiler.presentation.tables import as_text
+
+    return as_text(result.table, headings=result.headings, footer=result.footer, most_rows=most_rows, widest=None)
 
 
 def _as_json(result: Result) -> str:
@@ -177,11 +181,11 @@ def show_table(result: Result, *, most_rows: int | None, stream: TextIO | None =
     from rich.console import Console
 
     from unified_profiler.cli.terminal import print_table
-    from unified_profiler.presentation.tables import as_text, columns_of, lines_below
+    from unified_profiler.presentation.tables import columns_of, lines_below
 
     console = Console(file=stream, highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        text = as_text(result.table, headings=result.headings, footer=result.footer, most_rows=most_rows)
+        text = _as_text(result, most_rows)
         typer.echo(text.encode(console.encoding, "backslashreplace").decode(console.encoding), file=stream)
         return
     columns = columns_of(result.table, headings=result.headings, most_rows=most_rows, spread=True)

@@ -98,7 +98,8 @@ def _style(column: Column, cell: str) -> str:
 
 
 def _left_out(columns: Sequence[Column]) -> str:
-    names = [cut(column.heading, 30, mark="...") for column in columns[:_MAX_NAMES]]
-    more = ["..."] if len(columns) > _MAX_NAMES else []
+    named = [column for column in columns if column.heading.strip()]
+    names = [cut(column.heading, 30, mark="...") for column in named[:_MAX_NAMES]]
+    more = ["..."] if len(named) > _MAX_NAMES else []
     are = "1 column is" if len(columns) == 1 else f"{len(columns)} columns are"
-    return f"{are} not shown ({', '.join([*names, *more])}): widen the terminal, or choose JSON output."
+    return f"{are} not shown ({', '.join([*names, *more])}): widen the terminal, or add --json."

@@ -6,6 +6,7 @@ import itertools
 import logging
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 from unified_profiler.errors import OutputDirectoryError
@@ -125,6 +126,11 @@ def check_output_dir(path: Path, *, option: str = "output_dir") -> None:
     if not os.access(nearest, os.W_OK | os.X_OK):
         msg = f"`{option}` {path} cannot be written: no permission for {nearest}. Choose a directory of your own."
         raise OutputDirectoryError(msg)
+    try:
+        Path(tempfile.mkdtemp(prefix=".unified-profiler-", dir=nearest)).rmdir()
+    except OSError as error:  # permissions do not cover file systems that are full, read only or not for files
+        msg = f"`{option}` {path} cannot be written: {error.strerror} in {nearest}. Choose another directory."
+        raise OutputDirectoryError(msg) from error
 
 
 def _nearest_existing(path: Path) -> Path:

@@ -64,10 +64,11 @@ def as_text(
     headings: Mapping[str, str] | None,
     footer: Sequence[str] = (),
     most_rows: int | None = MOST_ROWS,
+    widest: int | None = WIDEST_CELL,
 ) -> str:
-    """Return aligned text with long cells and rows beyond `most_rows` cut."""
+    """Return aligned text, with cells wider than `widest` and rows beyond `most_rows` cut."""
     shown = columns_of(table, headings=headings, most_rows=most_rows)
-    columns = [_aligned([column.heading, *column.cells], left=column.is_text) for column in shown]
+    columns = [_aligned([column.heading, *column.cells], left=column.is_text, widest=widest) for column in shown]
     rule, *lines = ["  ".join(row) for row in zip(*columns, strict=True)] or ["", ""]
     head, *body = [line.rstrip() for line in lines]
     return "\n".join([rule, head, rule, *body, rule, *lines_below(table, footer, most_rows=most_rows)])
@@ -129,12 +130,15 @@ def _plain(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
-def _aligned(cells: Sequence[str], *, left: bool) -> list[str]:
+def _aligned(cells: Sequence[str], *, left: bool, widest: int | None) -> list[str]:
     """Return a rule, then the cells, cut and padded to one width."""
     from rich.cells import cell_len, set_cell_size
 
-    cut = [cell if cell_len(cell) <= WIDEST_CELL else set_cell_size(cell, WIDEST_CELL - 3) + "..." for cell in cells]
-    width = max(map(cell_len, cut))
+    width = max(map(cell_len, cells))
+    cut = cells
+    if widest is not None and width > widest:
+        cut = [cell if cell_len(cell) <= widest else set_cell_size(cell, widest - 3) + "..." for cell in cells]
+        width = widest
     padded = [set_cell_size(cell, width) if left else " " * (width - cell_len(cell)) + cell for cell in cut]
     return ["-" * width, *padded]
 

@@ -18,6 +18,7 @@ from unified_profiler.report.call_tree import call_tree
 from unified_profiler.report.counters import Counter
 from unified_profiler.report.device_view import device_view
 from unified_profiler.report.rank_view import rank_view
+from unified_profiler.report.sections import Sections
 from unified_profiler.report.spans import span_categories
 from unified_profiler.report.step_times import RECORD, StepTimes
 from unified_profiler.report.summary import span, summary_of
@@ -55,10 +56,12 @@ def document(source: Source, *, language: str | None = None) -> dict[str, Any]:
     spans = {rank: own.spans for rank, own in ranks.items()}
     steps = timelines(list(itertools.chain.from_iterable(spans.values())), origin_ns=origin)
     breakdown, table, devices = analyses.breakdown, analyses.rank_table, analyses.device_table
+    summary = summary_of(analyses)
     return {
         "language": language,
+        "title": shortened(Sections(summary).title),
         "texts": {name: texts(name) for name in LANGUAGES},
-        "summary": _cut(summary_of(analyses).model_dump(mode="json")),
+        "summary": _cut(summary.model_dump(mode="json")),
         "steps": [_steps(times, origin) for times in analyses.steps],
         "breakdown": _table(breakdown, [name for name in breakdown.columns if name != "regions_ns"]),
         "regions": _regions(breakdown),

@@ -88,7 +88,7 @@ def test_sorts_by_every_column(norms: Trace, column: str) -> None:
 
 
 def test_a_wrong_sort_key_is_answered_with_a_suggestion(norms: Trace) -> None:
-    with pytest.raises(ConfigurationError, match=r"found 'totl_ns'\. Did you mean 'total_ns'\?"):
+    with pytest.raises(ConfigurationError, match=r"cannot be 'totl_ns'\. Did you mean 'total_ns'\?"):
         api_table(norms, sort_by="totl_ns")
 
 

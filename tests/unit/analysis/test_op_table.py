@@ -85,7 +85,7 @@ def test_sort_keys_exist_for_every_device(linear: Trace, device: str, column: st
 
 
 def test_a_wrong_sort_key_is_answered_with_a_suggestion(linear: Trace) -> None:
-    with pytest.raises(ConfigurationError, match=r"found 'cpu_time_totl'\. Did you mean 'cpu_time_total'\?"):
+    with pytest.raises(ConfigurationError, match=r"cannot be 'cpu_time_totl'\. Did you mean 'cpu_time_total'\?"):
         op_table(linear, sort_by="cpu_time_totl")
 
 
@@ -100,7 +100,9 @@ def test_sorting_by_a_key_that_is_not_grouped_by_is_refused(linear: Trace) -> No
 
 
 def test_a_wrong_grouping_is_answered_with_a_suggestion(linear: Trace) -> None:
-    with pytest.raises(ConfigurationError, match=r"`by` must be one of .*Did you mean 'origin'\?"):
+    with pytest.raises(
+        ConfigurationError, match=r"`by` cannot be .*\. Did you mean 'origin'\? It must be one of name, .*\.\.\."
+    ):
         op_table(linear, by="orgin")
 
 

@@ -53,6 +53,20 @@ def test_an_output_directory_that_is_a_file_is_a_problem(invoke: Invoke, tmp_pat
     assert any(str(file) in problem for problem in json.loads(result.stdout)["problems"])
 
 
+@pytest.mark.usefixtures("nothing_installed")
+def test_commands_to_copy_are_whole_in_a_narrow_terminal(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = invoke("doctor").stdout.splitlines()
+    assert "To record torch: pip install 'unified-profiler[torch]'" in lines
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="a directory in which nobody can write")
+def test_a_directory_in_which_nothing_can_be_written_is_a_problem(invoke: Invoke) -> None:
+    result = invoke("doctor", "-o", "/proc/profile", "--json")
+    assert result.exit_code == 1
+    assert "`output_dir` /proc/profile cannot be written" in json.loads(result.stdout)["problems"][0]
+
+
 def test_a_level_of_zero_is_a_problem(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNIFIED_PROFILER_LEVEL", "0")
     result = invoke("doctor")

@@ -109,7 +109,7 @@ def test_columns_that_are_left_out_are_named(
     monkeypatch.setenv("COLUMNS", "80")
     text = " ".join(invoke("query", hostile_run, "select * from events").stdout.split())
     assert "columns are not shown (op, origin, " in text
-    assert "widen the terminal, or choose JSON output" in text
+    assert "widen the terminal, or add --json" in text
 
 
 def test_a_window_that_is_wide_enough_leaves_nothing_out(invoke: Invoke, run_dir: Path) -> None:

@@ -3,8 +3,7 @@
 (up => {
   const MOST_SLOW = 3;          // slow ranks on the first screen; the page about ranks has all
 
-  function drawOverview({summary}) {
-    const title = summary.run || up.text('ui.overview.unnamed');
+  function drawOverview({summary, title}) {
     up.byId('overview-title').replaceChildren(up.element('bdi', {}, up.visible(title, 120)));
     document.title = `${up.visible(title, 120)} · unified_profiler`;
     up.byId('to-ranks').hidden = !summary.ranks_verdict.length;

@@ -377,9 +377,9 @@ def test_a_failed_write_leaves_nothing(relu: Trace, tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"format": "jsn"}, r"`format` must be one of json, csv; found 'jsn'\. Did you mean 'json'\?"),
-        ({"file_name_spec": "timestmp"}, r"`file_name_spec` must be one of .* Did you mean 'timestamp'\?"),
-        ({"format": ["json"]}, r"`format` must be one of json, csv; found \['json'\]"),
+        ({"format": "jsn"}, r"`format` cannot be 'jsn'\. Did you mean 'json'\? It must be one of json, csv\."),
+        ({"file_name_spec": "timestmp"}, r"`file_name_spec` cannot be 'timestmp'\. Did you mean 'timestamp'\?"),
+        ({"format": ["json"]}, r"`format` cannot be \['json'\]\. .* It must be one of json, csv\."),
     ],
 )
 def test_an_unknown_choice_is_answered_with_a_suggestion(
