@@ -284,6 +284,21 @@ def test_failures_are_on_the_first_screen(open_report: Any, tmp_path: Path) -> N
     assert "the disk of the colleague is full" in shown.text("#notices")
 
 
+@pytest.mark.parametrize("section", ["steps", "parts", "operators", "flame", "timeline", "hardware"])
+def test_an_address_with_a_section_shows_that_section(browser: Any, report: Page, section: str) -> None:
+    address = report.page.url.partition("#")[0]
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.goto(f"{address}#{section}")
+    page.wait_for_selector("html[data-ready=complete]")
+    if page.query_selector(f"#{section}"):
+        place = f"() => [document.querySelector('#{section}').getBoundingClientRect().top, innerHeight]"
+        at_end = "() => scrollY + innerHeight >= document.documentElement.scrollHeight - 2"
+        top, height = page.evaluate(place)
+        assert 0 <= top < 150 or (page.evaluate(at_end) and top < height)
+    context.close()
+
+
 def test_without_scripts_the_findings_are_there(browser: Any, tmp_path: Path) -> None:
     up.write(up.read(NCCL), tmp_path / "report.html")
     context = browser.new_context(java_script_enabled=False)

@@ -6,8 +6,11 @@ Viewers need small positive numbers, one thread per number, and no two slices of
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +20,10 @@ from unified_profiler.analysis.columns import Flags, numbered, ranked
 from unified_profiler.model.nesting import FIRST_LANE, Ints, find_nesting
 from unified_profiler.model.schema import EventTable, Kind
 
+_NAMED_BY_KINETO = re.compile(r"^thread \d+ \((.+)\)$")
+_HASH = re.compile(r"/-?\d{6,}$")
+"""What TensorFlow adds to the names of its threads."""
+_ONLY_NUMBER = re.compile(r"-?\d+")
 _LARGEST_NUMBER = 2**31 - 1  # viewers keep process and thread ids in 32 bits
 
 
@@ -44,9 +51,13 @@ class TrackSource:
 
     @property
     def thread_name(self) -> str:
-        """The readable name of the thread."""
-        if self.thread and self.thread.strip():
-            return self.thread.strip()
+        """The readable name of the thread, without ids that mean nothing outside the process."""
+        if self.device is None and self.tid is not None and self.tid == self.pid:
+            return "main thread"
+        name = (self.thread or "").strip()
+        name = _HASH.sub("", _NAMED_BY_KINETO.sub(r"\1", name))
+        if name and not _ONLY_NUMBER.fullmatch(name):
+            return name
         return f"thread {self.tid}" if self.tid is None or self.tid < FIRST_LANE else f"lane {self.tid - FIRST_LANE}"
 
     @property
@@ -58,11 +69,19 @@ class TrackSource:
 
 @dataclass(frozen=True)
 class Track:
-    """One track: its source, and the process and thread numbers that identify it in the file."""
+    """One track: its source, and the process and thread numbers that identify it in the file.
+
+    Attributes:
+        source: The thread or stream.
+        pid: The number of its process.
+        tid: Its number.
+        name: Its readable name, numbered if other lanes of the process have the same: worker, worker 2.
+    """
 
     source: TrackSource
     pid: int
     tid: int
+    name: str
 
 
 @dataclass(frozen=True)
@@ -160,7 +179,20 @@ def _numbered(sources: list[TrackSource]) -> Iterable[Track]:
     processes = {source.process: source.pid for source in sources}
     pids = dict(zip(processes, _unique_numbers(processes.values()), strict=True))
     tids = _unique_numbers(source.tid for source in sources)
-    return (Track(source, pids[source.process], tid) for source, tid in zip(sources, tids, strict=True))
+    rows = zip(sources, tids, _numbered_names(sources), strict=True)
+    return (Track(source, pids[source.process], tid, name) for source, tid, name in rows)
+
+
+def _numbered_names(sources: Iterable[TrackSource]) -> Iterator[str]:
+    """Yield the names of tracks, with a number where lanes of one process have the same name."""
+    seen: Counter[tuple[Any, str]] = Counter()
+    for source in sources:
+        name = source.thread_name
+        if source.tid is None or source.tid >= FIRST_LANE:  # others have the id of a thread
+            seen[source.process, name] += 1
+            number = seen[source.process, name]
+            name = name if number == 1 else f"{name} {number}"
+        yield name
 
 
 def _unique_numbers(wanted: Iterable[int | None]) -> list[int]:

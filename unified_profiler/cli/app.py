@@ -5,6 +5,7 @@ Commands import what they need when they run, so that `--help` is quick.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 import typer
@@ -49,11 +50,19 @@ class _Commands(CompactGroup):
             if ctx.params.get("debug"):
                 raise
             typer.secho("Error: ", fg="red", bold=True, err=True, nl=False)
-            typer.echo(str(error), err=True)
+            typer.echo(self._with_options(str(error), ctx), err=True)
             raise typer.Exit(self._bad_input(ctx)) from None
         except _UsageError as error:
             error.exit_code = self._bad_input(ctx)
             raise
+
+    def _with_options(self, text: str, ctx: Any) -> str:
+        """Return a message with the names of options instead of those of arguments in Python."""
+        command = self.commands.get(ctx.invoked_subcommand or "")
+        options = [option for parameter in (command.params if command else ()) for option in parameter.opts]
+        names = {option.removeprefix("--").replace("-", "_"): option for option in options if option.startswith("--")}
+        names["output_dir"] = "--output"
+        return re.sub(r"`(\w+)`", lambda match: f"`{names.get(match[1], match[1])}`", text)
 
     def _bad_input(self, ctx: Any) -> int:
         code: int = getattr(self.commands.get(ctx.invoked_subcommand or ""), "bad_input", BAD_INPUT)

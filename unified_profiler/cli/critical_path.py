@@ -24,6 +24,7 @@ _SEGMENTS = {
     "rank": "Rank",
     "step": "Step",
     "start_ns": "Start",
+    "after_ns": "After",
     "duration_ns": "Duration",
     "kind": "Kind",
     "name": "Name",
@@ -86,7 +87,7 @@ def critical_path(
             result = _predicted(source, changes, step=step, engine=query_engine, language=spoken)
         else:
             whole = _path(source, step=step, rank=rank, engine=query_engine)
-            result = _segments(whole) if path else _sums(whole, run, spoken)
+            result = _segments(whole, since_start=chosen is Format.TABLE) if path else _sums(whole, run, spoken)
     if chosen is not Format.TABLE:
         result = replace(result, table=result.table.slice(0, row_limit or None))
     show(result, chosen, out=out, most_rows=row_limit or None, language=spoken)
@@ -123,12 +124,19 @@ def _predicted(source: Run, changes: dict[str, float], *, step: int | None, engi
     return replace(result, footer=footer)
 
 
-def _segments(result: CriticalPath) -> Result:
+def _segments(result: CriticalPath, *, since_start: bool) -> Result:
+    """Return the segments; with the time since the start of the path instead of that since the epoch, for people."""
+    import pyarrow.compute as pc
+
     from unified_profiler.analysis import Result
 
     table = result.table
-    shown = {name: text for name, text in _SEGMENTS.items() if table.column(name).null_count < len(table)}
-    return Result(table=table, headings=shown, sorted_by="start_ns")
+    if since_start and len(table):
+        starts = table.column("start_ns")
+        offsets = pc.subtract(starts, pc.min(starts))
+        table = table.set_column(table.schema.get_field_index("start_ns"), "after_ns", offsets)
+    names = [name for name in _SEGMENTS if name in table.column_names and table.column(name).null_count < len(table)]
+    return Result(table=table, headings={name: _SEGMENTS[name] for name in names})
 
 
 def _sums(result: CriticalPath, run: str, language: str) -> Result:

@@ -122,7 +122,7 @@ def _name_events(tracks: Sequence[Track]) -> Iterator[dict[str, Any]]:
         yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": lane.source.process_name}}
         yield {"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": index}}
     for index, lane in enumerate(tracks):
-        yield _thread_metadata(lane, "thread_name", {"name": lane.source.thread_name})
+        yield _thread_metadata(lane, "thread_name", {"name": lane.name})
         yield _thread_metadata(lane, "thread_sort_index", {"sort_index": index})
 
 

@@ -156,6 +156,6 @@ def used_texts(codes: Ints, texts: Sequence[str]) -> tuple[Ints, list[str]]:
 
 def _track_name(lane: Track) -> str:
     """Return the name of a thread, with its system id if it has one that is not already in the name."""
-    name, number = lane.source.thread_name, lane.source.tid
-    given = number is not None and number < FIRST_LANE and str(number) not in name
+    name, number = lane.name, lane.source.tid
+    given = number is not None and number != lane.source.pid and number < FIRST_LANE and str(number) not in name
     return f"{name} ({number})" if given else name

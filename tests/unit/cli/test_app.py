@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+import unified_profiler as up
 from unified_profiler import errors
+from unified_profiler.testing.builders import TraceBuilder
 
 Invoke = Callable[..., Result]
 
@@ -42,6 +44,13 @@ def test_an_error_of_ours_is_one_message_on_stderr(invoke: Invoke, tmp_path: Pat
     assert result.stderr.startswith("Error: ")
     assert "does not exist" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_an_error_names_the_option_that_was_given(invoke: Invoke, tmp_path: Path) -> None:
+    up.write(TraceBuilder().op("a", 0, 1).build(), tmp_path / "trace.parquet")
+    result = invoke("table", tmp_path / "trace.parquet", "--sort-by", "nmae")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: `--sort-by` cannot be 'nmae'. Did you mean 'name'? It must be one of ")
 
 
 def test_debug_lets_the_error_through_with_its_traceback(invoke: Invoke, tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ def test_2_is_too_few_steps(invoke: Invoke, before: Path, tmp_path: Path) -> Non
     ("options", "said"),
     [
         (("--metric", "op:aten::mn"), "'aten::mm'"),
-        (("--max-regression", "5"), "`max_regression` must be"),
-        (("--max-regression", "-5%"), "`max_regression` must be"),
+        (("--max-regression", "5"), "`--max-regression` must be"),
+        (("--max-regression", "-5%"), "`--max-regression` must be"),
         (("--candidate", "missing"), "missing"),
         (("--rank", "3"), "before.parquet has no trace of rank 3"),
         (("--bogus",), "No such option"),

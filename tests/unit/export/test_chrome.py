@@ -136,7 +136,7 @@ def test_processes_and_threads_have_names(trace: Trace, tmp_path: Path) -> None:
     assert [(event["pid"], event.get("tid"), event["args"]["name"]) for event in found] == [
         (77, None, "rank 2: python 77"),
         (1, None, "rank 2: cuda:0"),
-        (77, 77, "main"),
+        (77, 77, "main thread"),
         (77, 78, "autograd"),
         (1, 7, "stream 7"),
     ]

@@ -51,7 +51,7 @@ def test_cycles_come_together(make_trace: Any) -> None:
 
 
 def test_threads_whose_names_differ_by_a_number_are_one_track() -> None:
-    trace = TraceBuilder().op("x", 0, 5, tid=1, thread="worker-1").op("x", 0, 7, tid=2, thread="worker-2").build()
+    trace = TraceBuilder().op("x", 0, 5, tid=8, thread="worker-1").op("x", 0, 7, tid=9, thread="worker-2").build()
     document = tree(trace)
     assert [track["name"] for track in document["tracks"]] == ["worker"]
     assert node(document, "x")["duration"] == 12

@@ -3,14 +3,26 @@
 (up => {
   const root = document.documentElement;
 
+  const MOVES = ['wheel', 'touchstart', 'keydown', 'pointerdown'];
+  let moved = false;            // whether the reader has moved since the page was opened
+
   function followAddress() {
+    for (const move of MOVES) addEventListener(move, () => { moved = true; }, {once: true, passive: true});
     addEventListener('hashchange', () => turn(true));
     turn(false);
+    arrive();
+  }
+
+  const addressed = () => up.byId(decodeURIComponent(location.hash.slice(1)));
+
+  /** Show what the address names at the place that it has now: what stands above it has been drawn meanwhile. */
+  function arrive() {
+    if (!moved && root.dataset.page === undefined) addressed()?.scrollIntoView({behavior: 'instant'});
   }
 
   /** Turn to the page that holds what the address names; what is on no page, as the main part, is on this one. */
   function turn(moveFocus) {
-    const target = up.byId(decodeURIComponent(location.hash.slice(1)));
+    const target = addressed();
     const section = target?.closest('main > section');
     const page = section?.classList.contains('page') ? section.id : '';
     if ((target && !section) || page === (root.dataset.page ?? '')) return;
@@ -25,5 +37,5 @@
     up.showCharts();
   }
 
-  up.followAddress = followAddress;
+  Object.assign(up, {followAddress, arrive});
 })(window.unifiedProfilerReport ??= {});

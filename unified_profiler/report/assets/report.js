@@ -25,6 +25,7 @@
     }
     await new Promise(done => requestAnimationFrame(() => setTimeout(done, 100)));
     await up.loadPlotly(up.byId('packed-plotly').textContent, nonce).then(up.drawCharts).catch(tell);
+    up.arrive();
     reached('complete');
   }
 
