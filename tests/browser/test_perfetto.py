@@ -172,9 +172,9 @@ def test_ranks_and_devices_are_processes_with_names(perfetto: Any) -> None:
     )
     assert rows == [
         ["rank 0: cuda:0", "stream 7", 1],
-        ["rank 0: python 77", "main", 2],
+        ["rank 0: python 77", "main thread", 2],
         ["rank 1: cuda:0", "stream 7", 1],
-        ["rank 1: python 77", "main", 2],
+        ["rank 1: python 77", "main thread", 2],
     ]
     assert perfetto.value("select count(*) from flow") == 2
 
