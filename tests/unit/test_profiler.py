@@ -106,6 +106,35 @@ def test_without_a_step_the_trace_is_complete_and_a_hint_says_so(caplog: pytest.
     assert "step() was never called" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("schedule", "steps", "reason"),
+    [
+        (
+            up.schedule(wait=3, active=1),
+            0,
+            "Profiler.step() was never called, and the schedule begins to record at step 3",
+        ),
+        (up.schedule(wait=2, active=1), 1, "1 step has ended, and the schedule begins to record at step 2"),
+        (
+            up.schedule(skip_first=10**9, warmup=2, active=1),
+            2,
+            "2 steps have ended, and the schedule begins to record at",
+        ),
+        (
+            lambda _: Phase.IDLE,
+            2,
+            "2 steps have ended, and the schedule function returned Phase.RECORD for none of them",
+        ),
+    ],
+)
+def test_a_schedule_that_records_nothing_has_a_hint(
+    caplog: pytest.LogCaptureFixture, schedule: Any, steps: int, reason: str
+) -> None:
+    prof = run(steps, schedule=schedule)
+    assert prof.traces == ()
+    assert f"Nothing was recorded: {reason}" in caplog.text
+
+
 def test_leaving_the_loop_while_recording_delivers_an_incomplete_trace() -> None:
     prof = run(3, schedule=ONE_CYCLE)
     (trace,) = prof.traces

@@ -177,7 +177,7 @@ def run(
     if outcome.exit_code and not (outcome.failures or outcome.error or _has_operators(outcome)):
         raise typer.Exit(outcome.exit_code)  # the traceback of the script is all there is to see
     _report(outcome, table=table, row_limit=row_limit, sort_by=sort_by, verbose=verbose)
-    if open_it and outcome.run is not None and outcome.run.path is not None:
+    if open_it and outcome.run is not None and outcome.run.path is not None and _is_first_rank(outcome.run):
         _open_report(outcome.run.path)
     raise typer.Exit(1 if outcome.error is not None and not outcome.exit_code else outcome.exit_code)
 
@@ -234,7 +234,7 @@ def _missing_script(ctx: typer.Context, name: str) -> str:
 def _report(outcome: Outcome, *, table: bool, row_limit: int, sort_by: str | None, verbose: bool) -> None:
     """Print the tables on stdout and everything else on stderr."""
     lines = list(_lines(outcome, verbose=verbose))
-    if table and outcome.run is not None and outcome.run.traces and outcome.run.ranks[:1] == [0]:  # on one rank only
+    if table and outcome.run is not None and _is_first_rank(outcome.run):
         try:
             for result in _tables(outcome.run, row_limit=row_limit, sort_by=sort_by):
                 _print_table(result, sys.__stdout__)
@@ -248,6 +248,11 @@ def _has_operators(outcome: Outcome) -> bool:
     from unified_profiler.launch.step_contents import has_operators
 
     return outcome.run is not None and any(map(has_operators, outcome.run.traces))
+
+
+def _is_first_rank(run: Run) -> bool:
+    """Return whether there are results to show, on this rank only."""
+    return bool(run.traces) and run.ranks[:1] == [0]
 
 
 def _open_report(run: Path) -> None:
@@ -300,7 +305,7 @@ def _lines(outcome: Outcome, *, verbose: bool) -> Iterator[str]:
         yield f"{failure.source} failed to {failure.action}: {failure.error}{kept}"
     if outcome.error is not None:
         yield f"profiling ended early: {type(outcome.error).__name__}: {outcome.error}"
-    if outcome.run.path is not None and outcome.run.traces:
+    if outcome.run.path is not None and _is_first_rank(outcome.run):
         yield f"see more with: unified-profiler report {shlex.quote(str(outcome.run.path))} --open"
 
 

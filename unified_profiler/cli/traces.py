@@ -82,5 +82,6 @@ def name_newest(path: Path | str, run: Run) -> None:
     from unified_profiler.readers.dispatch import runs_in
 
     count = len(runs_in(run.path.parent))
-    which = f"the newest of {count} runs" if count > 1 else "the only run there"
+    newest = "the newest with a trace" if run.traces else "the newest; none has a trace"
+    which = f"of {count} runs {newest}" if count > 1 else "the only run there"
     typer.echo(f"unified-profiler: reading {run.path}, {which}", err=True)

@@ -14,15 +14,13 @@ from unified_profiler.recording.execution import Destination, Execution
 from unified_profiler.recording.faults import FaultLog
 from unified_profiler.recording.machine import OUTSIDE, transition
 from unified_profiler.recording.steps import StepLog
-from unified_profiler.schedule import Always, CustomPlan, Phase, Plan, Slot
+from unified_profiler.schedule import FOREVER, Always, CustomPlan, Phase, Plan, Slot
 from unified_profiler.spi import Backend
 
 _NO_STEP = (
     "Profiler.step() was never called, so everything counts as one step. "
     "Call it at the end of each iteration to see steps."
 )
-_MAX_LOOKAHEAD = 100_000
-"""Steps up to which the first step to be recorded is determined."""
 
 
 class Sequencer:
@@ -128,21 +126,21 @@ class Sequencer:
             if not count:
                 self._delivery.hint(_NO_STEP)
             return
-        first = self._first_recorded(count)
-        begins = "records no step" if first is None else f"begins to record at step {first}"
-        if count:
-            ended = "1 step has" if count == 1 else f"{count} steps have"
-            advice = f"{ended} ended. Make its wait, warmup and skip_first shorter, or train for longer."
-        else:
-            advice = "Profiler.step() was never called. Call it at the end of each iteration."
-        self._delivery.hint(f"Nothing was recorded: the schedule {begins}, but {advice}")
-
-    def _first_recorded(self, count: int) -> int | None:
-        """Return the first step, counted from the start, that would be recorded after some steps."""
+        ended = "1 step has ended" if count == 1 else f"{count} steps have ended"
         if isinstance(self._plan, CustomPlan):
-            return None
-        steps = range(count, count + _MAX_LOOKAHEAD)
-        return next((step for step in steps if self._plan.at(step).phase is Phase.RECORD), None)
+            plan, advice = "function returned Phase.RECORD for none of them", "Check it, or train for longer."
+        else:
+            plan = f"begins to record at step {self._first_recorded(count)}"
+            advice = "Make its wait, warmup and skip_first shorter, or train for longer."
+        if not count:
+            ended, advice = "Profiler.step() was never called", "Call it at the end of each iteration."
+        self._delivery.hint(f"Nothing was recorded: {ended}, and the schedule {plan}. {advice}")
+
+    def _first_recorded(self, step: int) -> int:
+        """Return the first step that is recorded, from this one on."""
+        while self._plan.at(step).phase is not Phase.RECORD and step < FOREVER:
+            step += max(self._plan.idle_from(step), 1)
+        return step
 
     def recount(self, ends: Sequence[int], *, keep: int) -> None:
         """Replace all steps but the first few by steps that ended at the given times.

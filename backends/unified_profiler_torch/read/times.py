@@ -39,8 +39,7 @@ def exact_nanoseconds(texts: Sequence[msgspec.Raw]) -> Ints:
     low, high = np.frombuffer(thousandths.buffers()[1], np.int64).reshape(-1, 2)[thousandths.offset :][: len(texts)].T
     if np.any(high != low >> 63) or np.any((low < -LARGEST) | (low > LARGEST)):
         return _one_by_one(texts)
-    exact: Ints = low
-    return exact
+    return np.ascontiguousarray(low)
 
 
 def _one_by_one(texts: Sequence[msgspec.Raw]) -> Ints:

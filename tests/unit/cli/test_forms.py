@@ -195,7 +195,7 @@ def _empty_run(path: Path) -> None:
 
 def test_a_newer_run_without_a_trace_does_not_hide_one_with_a_trace(invoke: Invoke, directory: Path) -> None:
     _empty_run(Path("profile/later"))
-    assert "the newest of 2 runs" in invoke("steps").stderr
+    assert "of 2 runs the newest with a trace" in invoke("steps").stderr
     assert f"reading {Path('profile', 'run')}," in invoke("steps").stderr
     records = json.loads(invoke("runs", "--json").stdout)
     assert [(record["run"], record["state"], record["event_count"]) for record in records] == [

@@ -217,7 +217,7 @@ def test_a_run_without_a_trace_is_told(tmp_path: Path) -> None:
     summary = up.summarize(up.read(tmp_path))
     assert codes(summary.notices) == ["empty_run", "hint"]
     assert "2 steps" in summary.notices[0].text
-    assert "the schedule begins to record at step 9, but 2 steps have ended" in summary.notices[1].text
+    assert "2 steps have ended, and the schedule begins to record at step 9" in summary.notices[1].text
     assert summary.findings == ()
 
 
