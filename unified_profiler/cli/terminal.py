@@ -17,6 +17,8 @@ _LARGE, _SMALL = 0.1, 0.01
 """Shares from which cells are highlighted, and below which they are dimmed."""
 _LINES = "    \n    \n ── \n    \n    \n    \n    \n    \n"
 _ASCII_LINES = _LINES.replace("─", "-")
+_COMMAND = "unified-profiler "
+"""Lines with a command are not broken, so that it can be copied."""
 _MAX_NAMES = 6
 """Number of dropped columns that are named."""
 
@@ -37,7 +39,7 @@ def print_table(
     if fitted.shown:
         console.print(_table(console, fitted))
     for line in below:
-        console.print(Text(line))
+        console.print(Text(line), soft_wrap=_COMMAND in line)
     if fitted.left_out:
         console.print(Text(_left_out(fitted.left_out), style="dim"))
 

@@ -83,5 +83,5 @@ def name_newest(path: Path | str, run: Run) -> None:
 
     count = len(runs_in(run.path.parent))
     newest = "the newest with a trace" if run.traces else "the newest; none has a trace"
-    which = f"of {count} runs {newest}" if count > 1 else "the only run there"
-    typer.echo(f"unified-profiler: reading {run.path}, {which}", err=True)
+    which = f"of {count} runs, {newest}" if count > 1 else "the only run there"
+    typer.echo(f"unified-profiler: reading {run.path}: {which}", err=True)

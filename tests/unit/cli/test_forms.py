@@ -117,7 +117,7 @@ def test_a_command_without_a_run_reads_the_newest_and_names_it(invoke: Invoke, d
     result = invoke(command, "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout) == json.loads(invoke(command, "profile/run", "--format", "json").stdout)
-    assert result.stderr == f"unified-profiler: reading {Path('profile', 'run')}, the only run there\n"
+    assert result.stderr == f"unified-profiler: reading {Path('profile', 'run')}: the only run there\n"
 
 
 @pytest.mark.parametrize("command", ["runs", "summary", "table", "steps", "ranks", "devices", "critical-path"])
@@ -195,8 +195,8 @@ def _empty_run(path: Path) -> None:
 
 def test_a_newer_run_without_a_trace_does_not_hide_one_with_a_trace(invoke: Invoke, directory: Path) -> None:
     _empty_run(Path("profile/later"))
-    assert "of 2 runs the newest with a trace" in invoke("steps").stderr
-    assert f"reading {Path('profile', 'run')}," in invoke("steps").stderr
+    assert "of 2 runs, the newest with a trace" in invoke("steps").stderr
+    assert f"reading {Path('profile', 'run')}:" in invoke("steps").stderr
     records = json.loads(invoke("runs", "--json").stdout)
     assert [(record["run"], record["state"], record["event_count"]) for record in records] == [
         ("run", "complete", 8),

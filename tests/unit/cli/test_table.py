@@ -23,7 +23,7 @@ def test_table_prints_every_operator(invoke: Invoke, run_dir: Path) -> None:
 def test_a_directory_of_runs_stands_for_its_newest_run(invoke: Invoke, run_dir: Path) -> None:
     newest = invoke("table", run_dir.parent)
     assert newest.stdout == invoke("table", run_dir).stdout.replace(str(run_dir), str(run_dir.parent))
-    assert newest.stderr == f"unified-profiler: reading {run_dir}, the only run there\n"
+    assert newest.stderr == f"unified-profiler: reading {run_dir}: the only run there\n"
 
 
 def test_json_holds_one_object_per_operator_of_all_ranks(invoke: Invoke, run_dir: Path) -> None:
