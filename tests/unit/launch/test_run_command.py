@@ -80,3 +80,42 @@ def test_a_script_in_the_place_of_a_command_that_is_not_there_is_told(script: Pa
     result = CliRunner().invoke(app, ["nowhere.py"])
     assert result.exit_code == 2
     assert "There is no script 'nowhere.py'" in result.output
+
+
+def _run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "unified_profiler", "run", *arguments]
+    return subprocess.run(command, env={**os.environ, **environ}, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("before", ["", "import torch\n"])
+def test_of_a_script_that_fails_before_any_operator_only_the_traceback_is_shown(script: Path, before: str) -> None:
+    script.write_text(f"{before}raise ValueError('of the script')")
+    done = _run("script.py")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Traceback")
+    assert done.stderr.endswith("ValueError: of the script\n")
+
+
+TRAINING = """
+import torch
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("rank", "is_shown"), [("0", True), ("1", False)])
+def test_one_rank_opens_the_report_and_names_the_next_command(script: Path, rank: str, is_shown: bool) -> None:
+    script.write_text(TRAINING)
+    browser = script.with_name("browser.sh")
+    browser.write_text('#!/bin/sh\necho "$1" > opened\n')
+    browser.chmod(0o755)
+    done = _run("--open", "--no-table", "script.py", BROWSER=str(browser), RANK=rank, WORLD_SIZE="2")
+    assert done.returncode == 0, done.stderr
+    assert ("see more with: unified-profiler report " in done.stderr) == is_shown
+    reports = list(script.parent.glob("profile/*/report.html"))
+    assert len(reports) == is_shown
+    opened = script.with_name("opened")
+    assert [opened.read_text().strip()] == [reports[0].as_uri()] if is_shown else not opened.exists()
