@@ -34,6 +34,7 @@ from unified_profiler_torch.record.session_state import (
     refuse_within_backward,
     unfinished_profiles,
 )
+from unified_profiler_torch.record.without_compiler import call_without_compiler
 
 _BUSY = (
     "A torch profiler is already active or warming up in this process, and torch allows one at a time. Stop it before "
@@ -87,7 +88,7 @@ class NativeSession:
             if is_active() or any(profile not in _own_profiles for profile in unfinished_profiles()):
                 raise BackendBusyError(_BUSY)
             self._profile = torch.profiler.profile(**self._arguments)
-            self._profile.prepare_trace()
+            call_without_compiler(self._profile.prepare_trace)
             _own_profiles.add(self._profile.profiler)
             self._displaced = False
             if not _open_sessions:
@@ -107,7 +108,7 @@ class NativeSession:
             if self._displaced:
                 self.prepare()
             try:
-                self._profile.start_trace()
+                call_without_compiler(self._profile.start_trace)
                 # an option of torch records all threads and has no state on this one
                 self._all_threads = not is_recording_thread()
             finally:
