@@ -54,6 +54,9 @@ class Delivery:
         self.traces: list[Trace] = []
         self.job: Job = this_job()
         self.step_signal: StepSignal | None = None
+        self.program_started_ns: int | None = None
+        """Start of the script, if the profiler was started for it; else the run begins when the profiler starts."""
+        self.start_up_ns: int | None = None
         self._settings = settings
         self._faults = faults
         self._handlers = handlers
@@ -157,7 +160,7 @@ class Delivery:
         )
 
     def _create_run(self) -> None:
-        self._started_ns = time.time_ns()
+        self._started_ns = self.program_started_ns or time.time_ns()
         self.job = this_job()  # again: a trainer may start the processes after the Profiler was created
         # Arrow loads some modules (and pandas, if installed) at first use, which must not happen in a training step
         assemble([])
@@ -246,6 +249,7 @@ class Delivery:
             settings=self._settings.recorded(),
             started_ns=self._started_ns,
             ended_ns=self._ended_ns,
+            start_up_ns=self.start_up_ns,
             step_count=len(steps),
             failures=tuple(self._faults.failures),
             step_signal=self.step_signal,

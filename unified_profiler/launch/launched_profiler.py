@@ -14,6 +14,10 @@ class LaunchedProfiler(Profiler):
 
     _calls_step = False
 
+    def program_starts(self, now_ns: int) -> None:
+        """Let the run begin now, before the profiler starts with the first framework that is imported."""
+        self._delivery.program_started_ns = now_ns
+
     def is_of_program(self, error: Exception) -> bool:
         """Return whether this is an error of the program's own work, raised because a recorder waited for that work."""
         return error is self._execution.program_error
@@ -39,6 +43,12 @@ class LaunchedProfiler(Profiler):
         """Add attributes to the event of the current step, if it is being recorded."""
         if self.phase is Phase.RECORD:
             self._execution.annotate_step(attributes)
+
+    def begin_first_step(self, start_ns: int) -> None:
+        """Let the first step begin at this time: the time before is the start-up of the program."""
+        self._steps.begin_first(start_ns)
+        if (program := self._delivery.program_started_ns) is not None:
+            self._delivery.start_up_ns = start_ns - program
 
     def begin_step(self) -> None:
         """Let the current step begin now: the time before belongs to no step."""

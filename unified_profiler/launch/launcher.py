@@ -6,6 +6,7 @@ import atexit
 import logging
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from unified_profiler.launch.children import Children
 from unified_profiler.launch.interruption import TERMINATED, Interruption
 from unified_profiler.launch.launched_profiler import LaunchedProfiler
 from unified_profiler.launch.opening import LEAN, OpeningWindow, record_always
+from unified_profiler.launch.pandas_import import leave_pandas_to_script
 from unified_profiler.launch.post_import import ImportWatch
 from unified_profiler.launch.program import Program
 from unified_profiler.launch.step_contents import uneven_steps
@@ -30,7 +32,6 @@ from unified_profiler.launch.step_finder import AUTO, NONE, StepFinder
 from unified_profiler.launch.windows import Windows
 from unified_profiler.model.records import Failure, StepSignal
 from unified_profiler.model.run import Run
-from unified_profiler.profiler import Profiler
 from unified_profiler.recording.job import this_job
 from unified_profiler.schedule import Schedule
 from unified_profiler.spi import Backend, HookRole, StepHook
@@ -110,6 +111,7 @@ def launch(program: Program, options: LaunchOptions) -> Outcome:
     if not profiler.level:
         return Outcome(exit_code=program.run())
     with _quiet_log(), Interruption() as interruption, ImportWatch() as imports:
+        leave_pandas_to_script(imports)
         return _Launch(options, plan, profiler, interruption).run(program, imports)
 
 
@@ -132,7 +134,6 @@ class _Launch:
             interruption=interruption,
             signaled=lambda: self._finder.detector.chosen is not None,
         )
-        self._windows = Windows(profiler, plan, self._opening)
         roles = {
             HookRole.PROFILER_WANTED: self._give_way,
             HookRole.EVALUATION_BEGIN: self._begin_evaluation,
@@ -145,6 +146,7 @@ class _Launch:
             wanted=options.step_signal,
             is_of_program=profiler.is_of_program,
         )
+        self._windows = Windows(profiler, plan, self._opening, self._finder.first_step.began)
         self._revision = -1
         self._error: Exception | None = None
         self._final_hints: tuple[str, ...] = ()
@@ -156,6 +158,7 @@ class _Launch:
         for backend in _backends(self._profiler):
             self._finder.watch(_step_hooks(backend), imports)
             imports.when_imported(backend.module, self._framework_imported)
+        self._profiler.program_starts(time.time_ns())
         with self._children.watched(imports):
             code = program.run()
         if os.getpid() != self._process:
@@ -196,7 +199,7 @@ class _Launch:
         self._profiler.step_signal = self._finder.detector.result()
         try:
             with self._interruption.held():
-                self._finish()
+                self._finish(failed=bool(code))
         except SystemExit:  # SIGTERM while the result was being written, which is complete now
             code = TERMINATED
         run = self._profiler.run
@@ -210,9 +213,9 @@ class _Launch:
             error=self._finder.error or self._error,
         )
 
-    def _finish(self) -> None:
+    def _finish(self, *, failed: bool) -> None:
         try:
-            self._opening_used = self._windows.finish()
+            self._opening_used = self._windows.finish(failed=failed)
             self._final_hints = tuple(self._detection_hints())
             self._profiler.add_hints(self._final_hints)
         except Exception as error:  # noqa: BLE001  the program's exit code and the table are still shown
@@ -272,13 +275,13 @@ def _leave_child(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _opening_profiler(options: LaunchOptions, directory: Path) -> Profiler:
+def _opening_profiler(options: LaunchOptions, directory: Path) -> LaunchedProfiler:
     keywords = {"max_events": MAX_EVENTS, **options.profiler, **LEAN}
     keywords |= {"output_dir": directory, "deliver": "deferred", "strict": False}
-    return Profiler(schedule=record_always, **keywords)
+    return LaunchedProfiler(schedule=record_always, **keywords)
 
 
-def _backends(profiler: Profiler) -> tuple[Backend, ...]:
+def _backends(profiler: LaunchedProfiler) -> tuple[Backend, ...]:
     names = profiler.settings.backend
     return tuple(backend for name, backend in registry.backends().items() if "auto" in names or name in names)
 

@@ -15,15 +15,15 @@ from pathlib import Path
 from types import FrameType
 
 from unified_profiler.launch.interruption import Interruption
+from unified_profiler.launch.launched_profiler import LaunchedProfiler
 from unified_profiler.launch.step_contents import has_operators
 from unified_profiler.model.records import Failure
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
-from unified_profiler.profiler import Profiler
 from unified_profiler.readers import read
 from unified_profiler.schedule import Phase
 
-OpeningMaker = Callable[[Path], Profiler]
+OpeningMaker = Callable[[Path], LaunchedProfiler]
 
 LEAN: Mapping[str, bool] = dict.fromkeys(
     ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "api", "keep_native"), False
@@ -74,7 +74,7 @@ class OpeningWindow:
         self._remaining_seconds = 0.0
         self._import_seconds = 0.0
         self._interruption = interruption
-        self._profiler: Profiler | None = None
+        self._profiler: LaunchedProfiler | None = None
         self.running = False
         self._directory: Path | None = None
         self._run: Run | None = None
@@ -89,6 +89,11 @@ class OpeningWindow:
         self.running = True
         self._remaining_seconds = self.limit_seconds
         self._schedule_tick()
+
+    def begin_first_step(self, start_ns: int) -> None:
+        """Let the first step begin at this time, if it is being recorded."""
+        if self.running and self._profiler is not None:
+            self._profiler.begin_first_step(start_ns)
 
     def end_step(self) -> None:
         """Stop recording at the end of a step."""

@@ -85,7 +85,11 @@ def _list_steps(numbers: list[int]) -> str:
 
 
 def _compare_signals(steps: dict[int, dict[str, Any]]) -> Iterator[str]:
-    """Return a hint for each signal whose number differs between steps."""
+    """Return a hint for each signal whose number differs between steps.
+
+    The first step is left out: hooks are removed in it, and no request for another batch precedes its first one.
+    """
+    steps = {number: attributes for number, attributes in steps.items() if number}
     names = {name for attributes in steps.values() for name in attributes["signals"]}
     for name in sorted(names):
         counts = {number: int(attributes["signals"].get(name, 0)) for number, attributes in steps.items()}

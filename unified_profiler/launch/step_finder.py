@@ -10,6 +10,7 @@ from types import ModuleType
 
 from unified_profiler.launch.anchor import Recount
 from unified_profiler.launch.detector import Detector, Signal
+from unified_profiler.launch.first_step import FirstStep
 from unified_profiler.launch.interruption import Interruption
 from unified_profiler.launch.post_import import ImportWatch
 from unified_profiler.launch.step_contents import StepContents
@@ -17,6 +18,8 @@ from unified_profiler.spi import HookRole, StepHook
 
 AUTO = "auto"
 NONE = "none"
+
+_BEGINNINGS = frozenset({HookRole.LOOP_BEGIN, HookRole.CALL_BEGIN})
 
 
 @dataclass
@@ -32,6 +35,7 @@ class StepFinder:
     Attributes:
         detector: Decides which signals end steps.
         contents: The signals in the current step.
+        first_step: Determines when the first step began.
         error: The first error, after which no further step is detected.
         other_threads: Number of signals from other threads, which are ignored.
         unhooked: Descriptions of the signals that could not be hooked in this version of a framework.
@@ -57,6 +61,7 @@ class StepFinder:
         """
         self.detector = Detector(hold_back=wanted == AUTO)
         self.contents = StepContents(all_signals=wanted == AUTO)
+        self.first_step = FirstStep()
         self.error: Exception | None = None
         self.other_threads = 0
         self.unhooked: list[str] = []
@@ -72,7 +77,7 @@ class StepFinder:
     def watch(self, hooks: Iterable[StepHook], imports: ImportWatch) -> None:
         """Install hooks as soon as their modules are imported."""
         for hook in hooks:
-            if hook.role is not HookRole.STEP_END or self._wanted in {AUTO, hook.signal}:
+            if self._is_wanted(hook):
                 imports.when_imported(hook.module, self._installer(hook))
 
     def close(self) -> None:
@@ -84,6 +89,11 @@ class StepFinder:
     def stop_listening(self) -> None:
         """Ignore all signals in a forked child, which do not belong to this process."""
         self._listening = False
+
+    def _is_wanted(self, hook: StepHook) -> bool:
+        if hook.role is HookRole.STEP_END:
+            return self._wanted in {AUTO, hook.signal}
+        return self._wanted != NONE or hook.role not in _BEGINNINGS
 
     def _installer(self, hook: StepHook) -> Callable[[ModuleType], None]:
         signal = Signal(name=hook.signal, priority=hook.priority, training=hook.training, of_model=hook.of_model)
@@ -120,12 +130,16 @@ class StepFinder:
         if not self._listening or self._interruption.is_held:
             return
         if threading.get_ident() != self._thread:
-            self.other_threads += 1
+            self.other_threads += role not in _BEGINNINGS
             return
         if role is HookRole.STEPS_EXPECTED:
             self.detector.expect_better()
         elif role is HookRole.STEP_END:
             self.call(lambda: self._process(signal, source))
+        elif role is HookRole.LOOP_BEGIN:
+            self.first_step.loop_begins(time.time_ns(), training=signal.training)
+        elif role is HookRole.CALL_BEGIN:
+            self.first_step.call_begins(time.time_ns(), training=signal.training)
         elif role in self._on_role:
             self.call(self._on_role[role])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from unified_profiler.launch.anchor import Recount
 from unified_profiler.launch.launched_profiler import LaunchedProfiler
 from unified_profiler.launch.opening import LEAN, OpeningWindow
@@ -17,7 +19,22 @@ _MAX_RESTARTS = 3
 class Windows:
     """The scheduled profiler and the opening window, only one of which records at a time."""
 
-    def __init__(self, profiler: LaunchedProfiler, plan: Schedule, opening: OpeningWindow) -> None:
+    def __init__(
+        self,
+        profiler: LaunchedProfiler,
+        plan: Schedule,
+        opening: OpeningWindow,
+        first_step: Callable[[int | None], int | None] = lambda _end_ns: None,
+    ) -> None:
+        """Create both windows.
+
+        Args:
+            profiler: Records the scheduled window.
+            plan: Its schedule.
+            opening: The opening window.
+            first_step: Returns when the first step began, given its end if it has ended; None if that is not known.
+        """
+        self._first_step = first_step
         self._profiler = profiler
         self._plan = plan
         self._opening = opening
@@ -44,6 +61,8 @@ class Windows:
         if self._ended:
             return
         self.begin()
+        if not self._profiler.current_step:
+            self._begin_first_step()
         self._opening.end_step()
         self._profiler.step()
         self._mark_phase()
@@ -55,6 +74,7 @@ class Windows:
         self.begin()
         if not recount.keep:
             self._held_back = len(recount.ends) if recount.held_back else 0
+            self._begin_first_step(*recount.ends[:1])
         if recount.ends:
             self._opening.end_step()
         if recount.keep and not self._may_restart():
@@ -77,6 +97,12 @@ class Windows:
             if self._profiler.current_step:
                 self._profiler.begin_step()
 
+    def _begin_first_step(self, end_ns: int | None = None) -> None:
+        start_ns = self._first_step(end_ns)
+        if start_ns is not None:
+            self._opening.begin_first_step(start_ns)
+            self._profiler.begin_first_step(start_ns)
+
     def _may_restart(self) -> bool:
         """Return whether another recording may be discarded; if none is in progress, nothing is lost."""
         if self._profiler.phase is not Phase.RECORD:
@@ -98,12 +124,20 @@ class Windows:
             self._ended = True
             self._profiler.stop()
 
-    def finish(self) -> bool:
-        """Stop and write everything; return whether the opening window replaces the scheduled one."""
+    def finish(self, *, failed: bool = False) -> bool:
+        """Stop and write everything; return whether the opening window replaces the scheduled one.
+
+        Args:
+            failed: Whether the script failed: before the import of a framework there is nothing to write then.
+        """
         try:
+            if failed and not self._begun:
+                return False
             if not self._begun:  # no framework was imported, so an opening window would be empty
                 self._begun = True
                 self._profiler.start()
+            if not self._profiler.current_step:
+                self._begin_first_step()
             self.end()
             if self._has_recorded_step():
                 return False

@@ -140,6 +140,8 @@ class Manifest(Record):
     started_ns: Int64
     ended_ns: Int64 | None = None
     """None while the process runs, or if it was killed."""
+    start_up_ns: Int64 | None = None
+    """Time from the start of the script to its first step; None if the script marks its steps, or it is not known."""
     step_count: Count = 0
     cycles: tuple[CycleRecord, ...] = ()
     failures: tuple[Failure, ...] = ()

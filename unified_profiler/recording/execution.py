@@ -15,7 +15,7 @@ from unified_profiler.recording.cycle import Cycle
 from unified_profiler.recording.faults import FaultLog
 from unified_profiler.recording.hardware.sampler import HardwareSampler
 from unified_profiler.recording.machine import Command
-from unified_profiler.recording.regions import RegionLog
+from unified_profiler.recording.regions import NamedSpan, RegionLog
 from unified_profiler.recording.steps import StepLog
 from unified_profiler.recording.window import Step, Window
 from unified_profiler.spi import Backend
@@ -25,6 +25,8 @@ _NOTHING_IMPORTED = (
     "Import the framework before the recorded steps, or name it with backend=..."
 )
 
+START_UP = "start-up"
+"""Name of the region before the first step of a program whose steps are detected."""
 PART = 1 << 17
 """Number of API calls held in memory before they are delivered as a part, if delivery allows parts."""
 
@@ -215,12 +217,18 @@ class Execution:
             tid=thread.native_id or 0,
             thread=storable(thread.name),
             steps=tuple(self._window_steps(now if step_open else None)),
-            regions=tuple(self.regions.end_window(now)),
+            regions=(*self._start_up(thread), *self.regions.end_window(now)),
             calls=self._api.take(self._start_ns, now),
             waited=self._api.waits,
             counters=self._hardware.take(self._start_ns, now),
             traced=dict(self._api.traced),
         )
+
+    def _start_up(self, thread: threading.Thread) -> Iterator[NamedSpan]:
+        """Yield a span for the part of the window before the first step of a program whose steps are detected."""
+        end = self._steps.start_up_end
+        if end is not None and end > self._start_ns:
+            yield NamedSpan(START_UP, self._start_ns, end, thread.native_id or 0, storable(thread.name), None)
 
     def _window_steps(self, open_until: int | None) -> Iterator[Step]:
         steps = self._steps

@@ -23,6 +23,8 @@ class StepLog:
     def __init__(self) -> None:
         self.ends = array("q")
         """End of each finished step; appending to it ends the current step."""
+        self.start_up_end: int | None = None
+        """When the first step began, if the program started up before it."""
         self._begun_steps: list[int] = []
         self._begins: list[tuple[int, Phase]] = []
 
@@ -38,6 +40,12 @@ class StepLog:
             return
         self._begun_steps.append(step)
         self._begins.append((now_ns, phase))
+
+    def begin_first(self, start_ns: int) -> None:
+        """Move the start of the first step, before which the program started up."""
+        if self._begun_steps[:1] == [0]:
+            self.start_up_end = start_ns
+            self._begins[0] = start_ns, self._begins[0][1]
 
     def recount(self, ends: Sequence[int], *, keep: int) -> None:
         """Replace all steps after the first `keep` by steps with the given ends.

@@ -31,6 +31,8 @@ class RankSummary(Record):
     """Median recorded over median unrecorded step time; None if that does not show the cost of recording."""
     overhead_unclear: OverheadUnclear | None = "few_steps"
     """Reason why the cost is unclear."""
+    start_up_ns: int | None = None
+    """Time from the start of the script to its first step, if it is known."""
     failure_count: int = 0
 
 
@@ -50,6 +52,8 @@ class StepsSummary(Record):
     fastest_ns: int | None = None
     """Of the recorded steps."""
     slowest_ns: int | None = None
+    start_up_ns: int | None = None
+    """Time from the start of the script to its first step: the longest of the ranks."""
 
 
 class StepParts(Record):

@@ -77,6 +77,7 @@ class Sections:
             "command": " ".join(summary.command),
             "began": _date(summary.started_ns),
             "duration": format_value("_ns", summary.duration_ns) if summary.duration_ns else "",
+            "start_up": format_value("_ns", summary.steps.start_up_ns) if summary.steps.start_up_ns else "",
             "frameworks": ", ".join(f"{name} {version}".strip() for name, version in summary.frameworks.items()),
             "hosts": ", ".join(hosts),
             "ranks": f"{len(summary.ranks)}" if len(summary.ranks) > 1 else "",

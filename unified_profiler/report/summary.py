@@ -172,6 +172,7 @@ def _process(manifest: Manifest | None, traces: Sequence[Trace]) -> dict[str, An
         "unrecorded_step_count": manifest.overhead.unrecorded_step_count,
         "overhead_ratio": None if manifest.overhead.unclear else manifest.overhead.ratio,
         "overhead_unclear": manifest.overhead.unclear,
+        "start_up_ns": manifest.start_up_ns,
         "failure_count": sum(failure.count for failure in manifest.failures),
     }
 
@@ -192,6 +193,7 @@ def _steps(ranks: Sequence[RankSummary], times: Sequence[StepTimes]) -> StepsSum
         overhead_unclear=unclear,
         fastest_ns=min(recorded, default=None),
         slowest_ns=max(recorded, default=None),
+        start_up_ns=max((rank.start_up_ns for rank in ranks if rank.start_up_ns is not None), default=None),
     )
 
 

@@ -119,11 +119,15 @@ class HookRole(Enum):
     """Ends no step: a trainer begins an evaluation, between two training steps or outside training."""
     EVALUATION_END = "evaluation end"
     """Ends no step: the training step that follows, if any, begins here."""
+    LOOP_BEGIN = "loop begin"
+    """Ends no step: a loop begins, of a trainer or over the batches of a data loader. The first step begins with it."""
+    CALL_BEGIN = "call begin"
+    """Ends no step: the outermost call of a model begins, with which the first step begins if there is no such loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepHook:
-    """A hook in a framework that detects the ends of steps, for scripts that do not call `step()`."""
+    """A hook in a framework that detects the ends of steps, and where the first may begin, in unmodified scripts."""
 
     signal: str
     """Its name for users: optimizer, backward, dataloader, forward, ..."""

@@ -1,4 +1,4 @@
-"""Hooks into MindSpore that detect the end of a step in scripts that do not call `step()`.
+"""Hooks into MindSpore that detect the end of a step, and where the first begins, in scripts that do not call `step()`.
 
 Each `install` patches one function or method and returns a function that restores the identical object. Hooks report
 ids only, so that they keep no tensor, Cell or optimizer alive. The graph compiler never sees them: it reads `construct`
@@ -32,6 +32,7 @@ from unified_profiler_mindspore.record.optimizer_search import OPTIMIZER_MODULES
 Listeners = Mapping[str, Report]
 
 OPTIMIZER, JIT, FORWARD, EVALUATION = "optimizer", "jit", "forward", "forward in evaluation"
+BEGIN, EVALUATION_BEGIN = "call begins", "call in evaluation begins"
 
 
 class _HookedCalls(threading.local):
@@ -108,10 +109,13 @@ def _wrap_cells(module: ModuleType, listeners: Listeners) -> Undo:
             _send(listeners, OPTIMIZER, id(cell))
         _send(listeners, FORWARD if cell.training else EVALUATION, id(cell))
 
-    return undo_all(*(_wrap_cell_call(owner, report_end) for owner in (module.Cell, module.GraphCell)))
+    def report_begin(cell: Any) -> None:
+        _send(listeners, BEGIN if cell.training else EVALUATION_BEGIN, id(cell))
+
+    return undo_all(*(_wrap_cell_call(owner, report_begin, report_end) for owner in (module.Cell, module.GraphCell)))
 
 
-def _wrap_cell_call(owner: Any, report_end: Callable[[Any], None]) -> Undo:
+def _wrap_cell_call(owner: Any, report_begin: Callable[[Any], None], report_end: Callable[[Any], None]) -> Undo:
     """Wrap `__call__` without the overhead of `wrap_method`, since most calls are those of nested Cells."""
     original = owner.__call__
 
@@ -119,6 +123,7 @@ def _wrap_cell_call(owner: Any, report_end: Callable[[Any], None]) -> Undo:
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
         if _calls.depth:
             return original(self, *args, **kwargs)
+        report_begin(self)
         result = _calls.run(functools.partial(original, self, *args, **kwargs))
         report_end(self)
         return result
@@ -143,6 +148,7 @@ def _wrap_jit(module: ModuleType, listeners: Listeners) -> Undo:
     """Wrap the running of functions that `ms.jit` compiles from their source; each call creates its own executor."""
 
     def around(invoke: Invoke, executor: Any, _: tuple[Any, ...]) -> Any:
+        _report_graph_begin(listeners)
         result = _calls.run(invoke)
         _report_graph(listeners, id(executor.fn), updates=uses_optimizer(executor.fn, executor.obj))
         return result
@@ -154,6 +160,7 @@ def _wrap_bytecode_jit(module: ModuleType, listeners: Listeners) -> Undo:
     """Wrap the context in which functions run that `ms.jit(capture_mode="bytecode")` compiles."""
 
     def enter(invoke: Invoke, *_: Any) -> Any:
+        _report_graph_begin(listeners)
         _calls.enter()
         return invoke()
 
@@ -181,6 +188,7 @@ def _wrap_trace_jit(module: ModuleType, listeners: Listeners) -> Undo:
     @functools.wraps(begin)
     def _jit_trace_begin(fn_name: str, *args: Any, **kwargs: Any) -> Any:
         nonlocal current
+        _report_graph_begin(listeners)
         result = begin(fn_name, *args, **kwargs)
         _calls.enter()
         current, _calls.updated = (fn_name, _calls.updated), False
@@ -208,6 +216,11 @@ def _wrap_trace_jit(module: ModuleType, listeners: Listeners) -> Undo:
 def _send(listeners: Listeners, signal: str, source: int) -> None:
     if (report := listeners.get(signal)) is not None:
         report(source)
+
+
+def _report_graph_begin(listeners: Listeners) -> None:
+    if not _calls.depth:
+        _send(listeners, BEGIN, 0)
 
 
 def _report_graph(listeners: Listeners, source: int, *, updates: bool) -> None:
@@ -281,8 +294,34 @@ STEP_HOOKS: tuple[StepHook, ...] = (
         )
         for kind, training in ((FORWARD, True), (EVALUATION, False))
     ),
+    *(
+        StepHook(
+            signal="loop",
+            role=HookRole.LOOP_BEGIN,
+            module=_CALLBACKS,
+            install=_after_callbacks(name),
+            training=training,
+        )
+        for name, training in (("on_train_begin", True), ("on_eval_begin", False))
+    ),
+    *(
+        StepHook(
+            signal="call",
+            role=HookRole.CALL_BEGIN,
+            priority=3,
+            module=_CELL,
+            install=_CELLS.listener(kind),
+            training=training,
+            costly=True,
+        )
+        for kind, training in ((BEGIN, True), (EVALUATION_BEGIN, False))
+    ),
+    *(
+        StepHook(signal="call", role=HookRole.CALL_BEGIN, module=module, install=patch.listener(BEGIN))
+        for module, patch in _GRAPHS.items()
+    ),
 )
-"""In descending order of reliability."""
+"""Those that end steps are in descending order of reliability."""
 
 
 def step_hooks() -> tuple[StepHook, ...]:

@@ -14,7 +14,17 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from unified_profiler.spi.call_sites import call_site
-from unified_profiler.spi.patching import Inside, Report, SharedPatch, Undo, outermost, replace, undo_all
+from unified_profiler.spi.patching import (
+    Inside,
+    Invoke,
+    Report,
+    SharedPatch,
+    Undo,
+    outermost,
+    replace,
+    undo_all,
+    wrap_method,
+)
 from unified_profiler_tensorflow.steps.keras import (
     is_created_by_keras,
     is_eager,
@@ -22,7 +32,7 @@ from unified_profiler_tensorflow.steps.keras import (
     is_traced,
     torch_compile_check,
 )
-from unified_profiler_tensorflow.steps.training import TrainingEvidence
+from unified_profiler_tensorflow.steps.training import CALL_BEGINS, CallSignal, TrainingEvidence
 
 
 class _FunctionCalls:
@@ -56,17 +66,17 @@ class _FunctionCalls:
 _calls = _FunctionCalls()
 
 
-def _wrap_functions(module: ModuleType, listeners: Mapping[TrainingEvidence, Report]) -> Undo:
+def _wrap_functions(module: ModuleType, listeners: Mapping[CallSignal, Report]) -> Undo:
     concrete = import_module(f"{module.__package__}.concrete_function").ConcreteFunction
     owners = (module.Function, concrete)
     return undo_all(*(replace(owner, "__call__", _wrap_function(owner, listeners)) for owner in owners))
 
 
-FUNCTIONS = SharedPatch(_wrap_functions)
+FUNCTIONS: SharedPatch[CallSignal] = SharedPatch(_wrap_functions)
 """Outermost calls of tf.functions, polymorphic and concrete, by the evidence that they train."""
 
 
-def _wrap_function(owner: Any, listeners: Mapping[TrainingEvidence, Report]) -> Callable[..., Any]:
+def _wrap_function(owner: Any, listeners: Mapping[CallSignal, Report]) -> Callable[..., Any]:
     """Report outermost calls from eager code; others only build a graph."""
     original = vars(owner)["__call__"]
     executing_eagerly = sys.modules["tensorflow.python.eager.context"].executing_eagerly
@@ -75,6 +85,8 @@ def _wrap_function(owner: Any, listeners: Mapping[TrainingEvidence, Report]) -> 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
         if _calls.inside.now is not None or not executing_eagerly():
             return original(self, *args, **kwargs)
+        if (report := listeners.get(CALL_BEGINS)) is not None:
+            report(id(self))
         _calls.inside.now = self
         _calls.running.append(self)
         try:
@@ -172,3 +184,14 @@ def after_gradient(module: ModuleType, report: Report) -> Undo:
         return result
 
     return replace(module.GradientTape, "gradient", gradient)
+
+
+def at_tape(module: ModuleType, report: Report) -> Undo:
+    """Report eager code that begins to record operations for gradients."""
+
+    def around(invoke: Invoke, tape: Any, _args: tuple[Any, ...]) -> Any:
+        if is_eager():
+            report(id(tape))
+        return invoke()
+
+    return wrap_method(module.GradientTape, "__enter__", around)

@@ -1,4 +1,4 @@
-"""Lists the hooks in TensorFlow and Keras that detect the end of a step in scripts that do not call `step()`.
+"""Lists the hooks in TensorFlow and Keras that detect the end of a step, and where the first begins, in any script.
 
 Each `install` patches one object and returns a function that restores the original. Hooks send ids only: they keep no
 tensor, model, graph or function alive. No framework is imported in this package.
@@ -20,15 +20,17 @@ from unified_profiler_tensorflow.steps.functions import (
     after_gradient,
     after_optimizer,
     after_optimizer_created,
+    at_tape,
 )
 from unified_profiler_tensorflow.steps.keras import (
+    LAYERS,
     after_evaluation_batch,
-    after_layer,
     after_train_batch,
     at_evaluation,
+    at_training_begin,
 )
 from unified_profiler_tensorflow.steps.sessions import RUNS
-from unified_profiler_tensorflow.steps.training import TrainingEvidence
+from unified_profiler_tensorflow.steps.training import CALL_BEGINS, CALL_ENDS, CallSignal, TrainingEvidence
 
 TRAINER_PRIORITY = -1
 """Priority of a trainer's own end-of-step signals, which are more reliable than the optimizer it uses."""
@@ -55,7 +57,7 @@ def _rebind(name: str, old: object, new: object) -> None:
 
 
 def _call_hooks(
-    signal: str, module: str, calls: SharedPatch[TrainingEvidence], kinds: Iterable[TrainingEvidence]
+    signal: str, module: str, calls: SharedPatch[CallSignal], kinds: Iterable[TrainingEvidence]
 ) -> Iterator[StepHook]:
     for kind in kinds:
         training = kind is not TrainingEvidence.NONE
@@ -64,6 +66,8 @@ def _call_hooks(
 
 _FUNCTIONS = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
 _SESSIONS = "tensorflow.python.client.session"
+_GRADIENTS = "tensorflow.python.eager.backprop"
+_LAYERS = "keras.src.layers.layer"
 _KERAS = ("keras.src.callbacks.callback_list", "tf_keras.src.callbacks")
 
 STEP_HOOKS: tuple[StepHook, ...] = (
@@ -89,13 +93,46 @@ STEP_HOOKS: tuple[StepHook, ...] = (
     ),
     *(StepHook(signal="optimizer", priority=0, module=name, install=after_optimizer) for name in OPTIMIZERS),
     *_call_hooks("function", _FUNCTIONS, FUNCTIONS, TrainingEvidence),
-    StepHook(signal="backward", priority=1, module="tensorflow.python.eager.backprop", install=after_gradient),
+    StepHook(signal="backward", priority=1, module=_GRADIENTS, install=after_gradient),
     *_call_hooks("session", _SESSIONS, RUNS, (TrainingEvidence.OPTIMIZER, TrainingEvidence.NONE)),
     StepHook(
-        signal="forward", priority=3, module="keras.src.layers.layer", install=after_layer, training=False, costly=True
+        signal="forward",
+        priority=3,
+        module=_LAYERS,
+        install=LAYERS.listener(CALL_ENDS),
+        training=False,
+        costly=True,
+    ),
+    *(StepHook(signal="fit", role=HookRole.LOOP_BEGIN, module=name, install=at_training_begin) for name in _KERAS),
+    *(
+        StepHook(
+            signal="evaluation",
+            role=HookRole.LOOP_BEGIN,
+            module=name,
+            install=at_evaluation("begin"),
+            training=False,
+        )
+        for name in _KERAS
+    ),
+    StepHook(signal="tape", role=HookRole.CALL_BEGIN, module=_GRADIENTS, install=at_tape),
+    StepHook(
+        signal="call",
+        role=HookRole.CALL_BEGIN,
+        module=_FUNCTIONS,
+        install=FUNCTIONS.listener(CALL_BEGINS),
+    ),
+    StepHook(signal="call", role=HookRole.CALL_BEGIN, module=_SESSIONS, install=RUNS.listener(CALL_BEGINS)),
+    StepHook(
+        signal="call",
+        role=HookRole.CALL_BEGIN,
+        priority=3,
+        module=_LAYERS,
+        install=LAYERS.listener(CALL_BEGINS),
+        training=False,
+        costly=True,
     ),
 )
-"""Ordered by the reliability of their signals, the most reliable first."""
+"""Those that end steps are ordered by the reliability of their signals, the most reliable first."""
 
 
 def step_hooks() -> tuple[StepHook, ...]:

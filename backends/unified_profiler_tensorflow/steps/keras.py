@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType, ModuleType
 from typing import Any
 
-from unified_profiler.spi.patching import Inside, Report, Undo, outermost, replace, undo_all
+from unified_profiler.spi.patching import Inside, Report, SharedPatch, Undo, outermost, replace, undo_all
+from unified_profiler_tensorflow.steps.training import CALL_BEGINS, CALL_ENDS
 
 
 def after_train_batch(module: ModuleType, report: Report) -> Undo:
@@ -24,14 +25,22 @@ def after_evaluation_batch(module: ModuleType, report: Report) -> Undo:
     return _after_batch(module.CallbackList, report, "test", "predict")
 
 
+def at_training_begin(module: ModuleType, report: Report) -> Undo:
+    """Report the beginning of each `fit`."""
+    return _after_callbacks(module.CallbackList, report, "on_train_begin")
+
+
 def at_evaluation(moment: str) -> Callable[[ModuleType, Report], Undo]:
     """Return a hook for the begin or end of `evaluate`, including the validation in `fit`, and of `predict`."""
 
     def install(module: ModuleType, report: Report) -> Undo:
-        owner, names = module.CallbackList, (f"on_test_{moment}", f"on_predict_{moment}")
-        return undo_all(*(replace(owner, name, _report_after(vars(owner)[name], report, Inside())) for name in names))
+        return _after_callbacks(module.CallbackList, report, f"on_test_{moment}", f"on_predict_{moment}")
 
     return install
+
+
+def _after_callbacks(owner: Any, report: Report, *names: str) -> Undo:
+    return undo_all(*(replace(owner, name, _report_after(vars(owner)[name], report, Inside())) for name in names))
 
 
 def _after_batch(owner: Any, report: Report, *modes: str) -> Undo:
@@ -89,7 +98,7 @@ def _is_keras(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).startswith(("keras.src.", "tf_keras.src."))
 
 
-def after_layer(module: ModuleType, report: Report) -> Undo:
+def _wrap_layers(module: ModuleType, listeners: Mapping[str, Report]) -> Undo:
     """Report outermost calls of layers and models with data, not those that build a model or a graph."""
     original = vars(module.Layer)["__call__"]
     inside = Inside()
@@ -99,13 +108,22 @@ def after_layer(module: ModuleType, report: Report) -> Undo:
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
         if is_compiling() or inside.now is not None or not is_eager():
             return original(self, *args, **kwargs)
+        has_data = not module.any_symbolic_tensors(args, kwargs)
+        send(CALL_BEGINS, self, has_data)
         with outermost(inside, self):
             result = original(self, *args, **kwargs)
-        if not module.any_symbolic_tensors(args, kwargs):
-            report(id(self))
+        send(CALL_ENDS, self, has_data)
         return result
 
+    def send(signal: str, layer: Any, has_data: bool) -> None:
+        if has_data and (report := listeners.get(signal)) is not None:
+            report(id(layer))
+
     return replace(module.Layer, "__call__", __call__)
+
+
+LAYERS = SharedPatch(_wrap_layers)
+"""Outermost calls of layers and models."""
 
 
 # --- where Keras runs ---------------------------------------------------------------------------------------------

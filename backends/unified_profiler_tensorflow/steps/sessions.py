@@ -9,19 +9,19 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from unified_profiler.spi.patching import Report, SharedPatch, Undo, replace, undo_all
-from unified_profiler_tensorflow.steps.training import TrainingEvidence
+from unified_profiler_tensorflow.steps.training import CALL_BEGINS, CallSignal, TrainingEvidence
 
 
-def _wrap_runs(module: ModuleType, listeners: Mapping[TrainingEvidence, Report]) -> Undo:
+def _wrap_runs(module: ModuleType, listeners: Mapping[CallSignal, Report]) -> Undo:
     run = _wrap_run(module.BaseSession, listeners)
     return undo_all(*(replace(owner, "run", run) for owner in (module.Session, module.InteractiveSession)))
 
 
-RUNS = SharedPatch(_wrap_runs)
+RUNS: SharedPatch[CallSignal] = SharedPatch(_wrap_runs)
 """Session runs, by the evidence that they train."""
 
 
-def _wrap_run(base: Any, listeners: Mapping[TrainingEvidence, Report]) -> Callable[..., Any]:
+def _wrap_run(base: Any, listeners: Mapping[CallSignal, Report]) -> Callable[..., Any]:
     """Return a wrapper that looks up the inherited `run` at each call.
 
     It therefore stays the outer wrapper when a recorder wraps `BaseSession.run` later: the step ends after the recorder
@@ -31,6 +31,8 @@ def _wrap_run(base: Any, listeners: Mapping[TrainingEvidence, Report]) -> Callab
 
     @functools.wraps(base.run)
     def run(self: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
+        if (report := listeners.get(CALL_BEGINS)) is not None:
+            report(id(self))
         result = base.run(self, fetches, *args, **kwargs)
         leaves = list(_leaves(fetches))
         key = hash(tuple(leaf if isinstance(leaf, str) else id(leaf) for leaf in leaves))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TypeAlias
 
 
 class TrainingEvidence(IntEnum):
@@ -11,3 +12,8 @@ class TrainingEvidence(IntEnum):
     OPTIMIZER = 0
     GRADIENT = 1
     NONE = 3
+
+
+CALL_BEGINS, CALL_ENDS = "call begins", "call ends"
+CallSignal: TypeAlias = TrainingEvidence | str
+"""The end of a call, by the evidence that it trained, or `CALL_BEGINS`."""

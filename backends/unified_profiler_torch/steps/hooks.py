@@ -1,4 +1,4 @@
-"""Hooks into torch that detect the end of a step in scripts that do not call `step()`.
+"""Hooks into torch that detect the end of a step, and where the first begins, in scripts that do not call `step()`.
 
 Each `install` patches one function and returns a function that restores the identical object. Hooks report ids only, so
 they keep no tensor, model or optimizer alive, and they do not affect frames that torch.compile traces.
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from enum import Enum
 from types import FrameType, ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from unified_profiler.spi import HookRole, StepHook
 from unified_profiler.spi.call_sites import call_site
@@ -150,6 +150,11 @@ class _Call(Enum):
     WITHOUT_PARAMETERS = "without parameters"
     """A data transform, a loss, or a model without parameters; `training` of the module has no meaning then."""
 
+    @property
+    def beginning(self) -> tuple[_Call, str]:
+        """The signal that such a call begins; the call itself stands for its end."""
+        return self, "begins"
+
     @classmethod
     def of(cls, module: Any) -> _Call:
         """Classify a module."""
@@ -158,7 +163,10 @@ class _Call(Enum):
         return cls.TRAINING if module.training else cls.EVALUATION
 
 
-def _wrap_call(module: ModuleType, listeners: Mapping[_Call, Report]) -> Undo:
+_CallSignal: TypeAlias = "_Call | tuple[_Call, str]"
+
+
+def _wrap_call(module: ModuleType, listeners: Mapping[_CallSignal, Report]) -> Undo:
     """Wrap `Module.__call__`: global forward hooks cost ten times more, and torch.compile would trace them."""
     import torch
 
@@ -168,20 +176,25 @@ def _wrap_call(module: ModuleType, listeners: Mapping[_Call, Report]) -> Undo:
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
         if torch.compiler.is_compiling() or inside.now or _fetch.now:
             return original(self, *args, **kwargs)
+        call = _Call.of(self)
+        send(call.beginning, self)
         inside.now = True
         try:
             result = original(self, *args, **kwargs)
         finally:
             inside.now = None
-        report = listeners.get(_Call.of(self))
-        if report is not None:
-            report(id(self))
+        send(call, self)
         return result
+
+    def send(signal: _CallSignal, caller: Any) -> None:
+        report = listeners.get(signal)
+        if report is not None:
+            report(id(caller))
 
     return replace(module.Module, "__call__", __call__)
 
 
-_CALLS = SharedPatch(_wrap_call)
+_CALLS: SharedPatch[_CallSignal] = SharedPatch(_wrap_call)
 
 
 def _after_skipped_update(module: ModuleType, report: Report) -> Undo:
@@ -201,7 +214,7 @@ def _after_skipped_update(module: ModuleType, report: Report) -> Undo:
     return replace(owner, "step", step)
 
 
-_MODULES, _OPTIMIZERS = "torch.nn.modules.module", "torch.optim.optimizer"
+_MODULES, _OPTIMIZERS, _LOADERS = "torch.nn.modules.module", "torch.optim.optimizer", "torch.utils.data.dataloader"
 
 STEP_HOOKS: tuple[StepHook, ...] = (
     StepHook(
@@ -216,7 +229,7 @@ STEP_HOOKS: tuple[StepHook, ...] = (
     StepHook(
         signal="dataloader",
         priority=2,
-        module="torch.utils.data.dataloader",
+        module=_LOADERS,
         install=_before_next_batch,
         of_model=False,
     ),
@@ -238,8 +251,26 @@ STEP_HOOKS: tuple[StepHook, ...] = (
         costly=True,
         of_model=False,
     ),
+    StepHook(
+        signal="loader",
+        role=HookRole.LOOP_BEGIN,
+        module=_LOADERS,
+        install=lambda module, report: report_instances(module._BaseDataLoaderIter, report),
+    ),
+    *(
+        StepHook(
+            signal="call",
+            role=HookRole.CALL_BEGIN,
+            priority=3,
+            module=_MODULES,
+            install=_CALLS.listener(call.beginning),
+            training=call is _Call.TRAINING,
+            costly=True,
+        )
+        for call in (_Call.TRAINING, _Call.EVALUATION)
+    ),
 )
-"""Ordered by the reliability of their signals, most reliable first."""
+"""Those that end steps are ordered by the reliability of their signals, most reliable first."""
 
 
 def step_hooks() -> tuple[StepHook, ...]:

@@ -158,3 +158,23 @@ def test_a_script_that_profiles_itself_gets_its_own_results(launch: Launch, tmp_
     events = [line.split(";")[2].split() for line in own.read_text().splitlines() if "MatMul" in line]
     assert sum(map(len, events)) == 8 * 2
     assert sum(ran.calls("MatMul").values()) == 2
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for i in range(8):\n    loss, grads = grad(x, y)\n    optimizer(grads)\n",
+        "ms.train.Model(net, loss_fn, optimizer).train(1, batches)\n",
+    ],
+    ids=["loop", "model"],
+)
+def test_the_first_step_begins_after_the_start_up(launch: Launch, loop: str) -> None:
+    text = (
+        "import time\nnet.set_train(False)(x)\nnet.set_train()\noptimizer = momentum()\nprint('LOOP', time.time_ns())\n"
+    )
+    ran = launch(SETUP + text + loop)
+    began = int(next(line for line in ran.stdout.splitlines() if line.startswith("LOOP ")).split()[1])
+    assert ran.run.steps is not None
+    first = ran.run.steps["start_ns"][0].as_py()
+    assert began <= first < ran.run.steps["end_ns"][0].as_py()
+    assert ran.manifest.start_up_ns == first - ran.manifest.started_ns

@@ -26,6 +26,7 @@ from unified_profiler_mindspore.record import native
 from unified_profiler_mindspore.steps.hooks import STEP_HOOKS
 
 STEPS = 6
+BEGINNINGS = (HookRole.LOOP_BEGIN, HookRole.CALL_BEGIN)
 X = ms.Tensor(np.ones((2, 4), np.float32))
 Y = ms.Tensor(np.ones((2, 2), np.float32))
 
@@ -35,12 +36,18 @@ class Fires:
 
     def __init__(self) -> None:
         self.sources: dict[str, Counter[int]] = {}
+        self.began: list[str] = []
+        """What may begin the first step, in the order in which it began."""
         self._undo: list[Callable[[], None]] = []
 
     def install(self, *hooks: StepHook) -> None:
         for hook in hooks:
-            counter = self.sources.setdefault(name_of(hook), Counter())
-            self._undo.append(hook.install(import_module(hook.module), partial(count, counter)))
+            self._undo.append(hook.install(import_module(hook.module), self._listener(hook)))
+
+    def _listener(self, hook: StepHook) -> Callable[[int], None]:
+        if hook.role in BEGINNINGS:
+            return lambda _source: self.began.append(name_of(hook))
+        return partial(count, self.sources.setdefault(name_of(hook), Counter()))
 
     def remove(self) -> None:
         while self._undo:
@@ -310,7 +317,7 @@ def test_a_traced_training_step_is_told_from_a_traced_evaluation(tmp_path: Path)
     )  # a file, started as a script: MindSpore reads the source of all callers
     done = subprocess.run([sys.executable, tmp_path / "traced.py"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["[('jit', 2, 12), ('optimizer', 1, 6)]"] * 2
+    assert done.stdout.splitlines() == ["[('call', 1, 12), ('jit', 2, 12), ('optimizer', 1, 6)]"] * 2
 
 
 class Trainer:
@@ -501,3 +508,25 @@ def test_no_model_is_kept_alive(fires: Fires) -> None:
 def test_every_signal_is_of_a_known_role() -> None:
     names = {hook.signal for hook in STEP_HOOKS if hook.role is HookRole.STEP_END}
     assert names == {"model", "optimizer", "jit", "forward"}
+
+
+# --- where the first step may begin --------------------------------------------------------------------------------
+
+
+def test_trainings_and_evaluations_of_a_model_begin_loops(fires: Fires, mode: int) -> None:
+    net = Net()
+    model = ms.train.Model(net, nn.MSELoss(), momentum(net), metrics={"mse"})
+    model.eval(batches(2), dataset_sink_mode=False)
+    model.train(1, batches(2), dataset_sink_mode=False)
+    loops = [name for name in fires.began if name.startswith("loop")]
+    assert loops == ["loop in evaluation", "loop"]
+
+
+def test_a_cell_begins_a_call_before_it_ends_one(fires: Fires) -> None:
+    net = Net()
+    seen: list[int] = []
+    net.register_forward_pre_hook(lambda *_: seen.append(len(fires.began)))
+    net.set_train()(X)
+    net.set_train(False)(X)
+    assert fires.began == ["call", "call in evaluation"]
+    assert seen == [1, 2]

@@ -197,3 +197,36 @@ def test_a_script_that_profiles_itself_gets_its_own_results(launch: Launch, tmp_
     assert ran.stderr.count("uses a native profiler itself") == 1
     assert [file.stat().st_size > 0 for file in (tmp_path / "own").rglob("*.xplane.pb")] == [True]
     assert len(ran.run.traces) == 1
+
+
+def first_step_and_loop(ran: Ran) -> tuple[int, int, int]:
+    """When the first step began and ended, and when the script came to its loop."""
+    loop = next(line for line in ran.stdout.splitlines() if line.startswith("LOOP "))
+    assert ran.run.steps is not None
+    start, end = (ran.run.steps[name][0].as_py() for name in ("start_ns", "end_ns"))
+    assert ran.manifest.start_up_ns == start - ran.manifest.started_ns
+    return start, end, int(loop.split()[1])
+
+
+def test_the_first_step_of_keras_begins_with_fit(launch: Launch) -> None:
+    fit = "model.predict(x[:2], verbose=0)\nimport time; print('LOOP', time.time_ns())\nprint('losses'"
+    start, end, loop = first_step_and_loop(launch(KERAS.replace("print('losses'", fit).replace('print("losses"', fit)))
+    assert loop <= start < end
+
+
+def test_the_first_step_of_a_loop_begins_with_its_function(launch: Launch) -> None:
+    text = """
+import tensorflow as tf, time
+weights = tf.Variable(tf.ones((4, 1)))
+optimizer = tf.keras.optimizers.SGD()
+@tf.function
+def train(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(x @ weights)
+    optimizer.apply_gradients([(tape.gradient(loss, weights), weights)])
+print("LOOP", time.time_ns())
+for _ in range(8):
+    train(tf.ones((2, 4)))
+"""
+    start, end, loop = first_step_and_loop(launch(text))
+    assert loop <= start < end

@@ -22,6 +22,7 @@ from unified_profiler_tensorflow.steps.functions import OPTIMIZERS
 from unified_profiler_tensorflow.steps.hooks import STEP_HOOKS
 
 STEPS = 6
+BEGINNINGS = (HookRole.LOOP_BEGIN, HookRole.CALL_BEGIN)
 X, Y = np.ones((STEPS * 2, 4), "float32"), np.zeros((STEPS * 2, 1), "float32")
 BATCH = tf.ones((2, 4))
 
@@ -32,6 +33,8 @@ class Fires:
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self.sources: dict[str, set[int]] = {}
+        self.began: list[str] = []
+        """What may begin the first step, in the order in which it began."""
         self.detector = Detector()
         self._undo: list[Callable[[], None]] = []
 
@@ -46,6 +49,9 @@ class Fires:
 
     def _fired(self, hook: StepHook, source: int) -> None:
         name = name_of(hook)
+        if hook.role in BEGINNINGS:
+            self.began.append(name)
+            return
         self.counts[name] = self.counts.get(name, 0) + 1
         self.sources.setdefault(name, set()).add(source)
         if hook.role is HookRole.STEPS_EXPECTED:
@@ -556,3 +562,36 @@ def test_the_training_gives_the_same_numbers() -> None:
     hooked = weights()
     fires.remove()
     assert all(np.array_equal(a, b) for a, b in zip(hooked, plain, strict=True))
+
+
+# --- where the first step may begin --------------------------------------------------------------------------------
+
+
+def test_trainings_and_evaluations_of_keras_begin_loops(fires: Fires) -> None:
+    model = compiled()
+    model.predict(X, verbose=0)
+    fit(model)
+    loops = [name for name in fires.began if name in {"fit", "evaluation in evaluation"}]
+    assert loops == ["evaluation in evaluation", "fit"]
+
+
+def test_calls_of_functions_and_tapes_begin_before_they_end_a_step(fires: Fires) -> None:
+    loop = Loop()
+    tf.function(loop.evaluate)()
+    assert (fires.began, fires.of_steps()) == (["call"], {"function in evaluation": 1})
+    loop.step()
+    assert fires.began == ["call", "tape"]
+
+
+def test_a_layer_begins_a_call_where_it_gets_data(fires: Fires) -> None:
+    layer = keras.layers.Dense(1)
+    keras.Sequential([keras.layers.Input((4,)), layer])
+    assert fires.began == []
+    layer(X)
+    assert fires.began == ["call in evaluation"]
+
+
+def test_runs_of_sessions_begin(fires: Fires) -> None:
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        session.run(tf.constant(1))
+    assert fires.began == ["call"]

@@ -329,3 +329,63 @@ def test_each_rank_of_a_job_writes_its_own_files(tmp_path: Path) -> None:
     assert verdict
     assert "ranks.too_few" not in verdict
     assert all(trace.info.last_step == 21 for trace in run.traces)
+
+
+LOADER = """
+import time
+from torch.utils.data import DataLoader, TensorDataset
+model(x)  # a look at the shapes
+data = DataLoader(TensorDataset(torch.randn(24, 8)), batch_size=4)
+print("LOOP", time.time_ns())
+for (x,) in data:
+"""
+
+
+def loop_ns(ran: Ran) -> int:
+    return int(next(line for line in ran.stdout.splitlines() if line.startswith("LOOP ")).split()[1])
+
+
+def test_the_first_step_begins_with_the_loop_over_the_data(launch: Launch) -> None:
+    ran = launch(SETUP + SGD + LOADER + STEP)
+    assert ran.run.steps is not None
+    first = ran.run.steps["start_ns"][0].as_py()
+    assert loop_ns(ran) <= first < ran.run.steps["end_ns"][0].as_py()
+    assert ran.manifest.start_up_ns == first - ran.manifest.started_ns
+
+
+def test_what_ran_before_the_first_step_belongs_to_the_start_up(launch: Launch) -> None:
+    ran = launch(SETUP + SGD + LOADER + STEP, "--wait", "0", "--warmup", "0", "--active", "2")
+    rows = ran.run.traces[0].events.to_pylist()
+    (start_up,) = (row for row in rows if row["name"] == "start-up")
+    (first,) = (row for row in rows if row["name"] == "step 0")
+    assert start_up["start_ns"] + start_up["duration_ns"] == first["start_ns"]
+    before = [row for row in rows if row["start_ns"] < first["start_ns"] and row["layer"] == "framework"]
+    assert {row["step"] for row in before} == {None}
+    assert sum(row["name"] == "aten::addmm" and row["step"] == 0 for row in rows) == 2
+    assert "hint" not in ran.stderr
+
+
+def test_a_script_that_fails_before_its_framework_is_imported_leaves_no_run(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("raise SystemExit('no data')")
+    command = [sys.executable, "-m", "unified_profiler", "run", "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "no data\n")
+    assert not (tmp_path / "profile").exists()
+
+
+def test_the_compiler_is_not_imported_to_record(launch: Launch) -> None:
+    ran = launch(SETUP + "model(x)\nprint('torch._inductor' in sys.modules, 'torch._dynamo' in sys.modules)\n")
+    assert ran.stdout.startswith("False False\n")
+    assert ran.calls("aten::addmm") == 2
+
+
+def test_pandas_is_not_imported_to_record_but_works_where_the_script_imports_it(launch: Launch) -> None:
+    text = """
+import pyarrow as pa
+model(x)
+print("pandas" in sys.modules)
+import pandas as pd
+print(pa.array(pd.Series([1.0, None])).null_count, pa.table({"a": [1]}).to_pandas().shape)
+"""
+    ran = launch(SETUP + text)
+    assert ran.stdout.startswith("False\n1 (1, 1)\n")

@@ -15,10 +15,11 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
-from unified_profiler.spi import StepHook
+from unified_profiler.spi import HookRole, StepHook
 from unified_profiler_torch.steps.hooks import STEP_HOOKS
 
 STEPS = 6
+BEGINNINGS = (HookRole.LOOP_BEGIN, HookRole.CALL_BEGIN)
 
 
 class Fires:
@@ -26,12 +27,18 @@ class Fires:
 
     def __init__(self) -> None:
         self.sources: dict[str, Counter[int]] = {}
+        self.began: list[str] = []
+        """What may begin the first step, in the order in which it began."""
         self._undo: list[Callable[[], None]] = []
 
     def install(self, *hooks: StepHook) -> None:
         for hook in hooks:
-            counter = self.sources.setdefault(name_of(hook), Counter())
-            self._undo.append(hook.install(import_module(hook.module), partial(count, counter)))
+            self._undo.append(hook.install(import_module(hook.module), self._listener(hook)))
+
+    def _listener(self, hook: StepHook) -> Callable[[int], None]:
+        if hook.role in BEGINNINGS:
+            return lambda _source: self.began.append(name_of(hook))
+        return partial(count, self.sources.setdefault(name_of(hook), Counter()))
 
     def remove(self) -> None:
         while self._undo:
@@ -302,3 +309,20 @@ def test_a_compiled_training_step_is_counted(fires: Fires, model: nn.Module) -> 
         compiled()
     assert fires.counts["optimizer"] == STEPS
     assert fires.counts["backward"] == STEPS
+
+
+# --- where the first step may begin --------------------------------------------------------------------------------
+
+
+def test_each_epoch_begins_a_loop_and_each_call_of_a_model_begins(fires: Fires, model: nn.Module) -> None:
+    model.eval()(torch.randn(2, 4))
+    model.train()
+    for _ in range(2):
+        for (x,) in loader(2):
+            model(x)
+    assert fires.began == ["call in evaluation", *["loader", "call", "call"] * 2]
+
+
+def test_losses_and_transforms_begin_no_step(fires: Fires) -> None:
+    nn.MSELoss()(torch.randn(2), torch.randn(2))
+    assert fires.began == []

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-import unified_profiler as up
 from unified_profiler.launch.interruption import Interruption
+from unified_profiler.launch.launched_profiler import LaunchedProfiler
 from unified_profiler.launch.launcher import LaunchOptions, _opening_profiler
 from unified_profiler.launch.opening import OpeningWindow, record_always
 from unified_profiler.testing import FakeBackend
@@ -53,8 +53,8 @@ def opening(clock: Clock, backend: FakeBackend) -> OpeningWindow:
 
 
 def opened(clock: Clock, backend: FakeBackend, signaled: Callable[[], bool] = lambda: False) -> OpeningWindow:
-    def make(folder: Path) -> up.Profiler:
-        return up.Profiler(backend=backend, clock=backend.clock, schedule=record_always, output_dir=folder)
+    def make(folder: Path) -> LaunchedProfiler:
+        return LaunchedProfiler(backend=backend, clock=backend.clock, schedule=record_always, output_dir=folder)
 
     window = OpeningWindow(make, limit_seconds=10, interruption=clock, signaled=signaled)
     window.start()

@@ -41,6 +41,8 @@ class Framework:
             self.hook("optimizer", 0),
             self.hook("backward", 1),
             self.hook("forward", 3, costly=True),
+            self.hook("loop", role=HookRole.LOOP_BEGIN),
+            self.hook("call", 3, costly=True, role=HookRole.CALL_BEGIN),
         ]
 
     def fire(self, signal: str, *, source: int = 1, times: int = 1) -> None:
@@ -218,3 +220,36 @@ def test_a_module_imported_after_closing_is_not_hooked(
     finder.close()
     finder.watch(framework.hooks(), imports)
     assert not framework.hooked
+
+
+def test_the_first_step_begins_with_a_loop_or_a_call(framework: Framework, imports: ImportWatch) -> None:
+    finder = find(framework, imports, Seen())
+    assert finder.first_step.began() is None
+    framework.fire("call")
+    call = finder.first_step.began()
+    framework.fire("loop")
+    loop = finder.first_step.began()
+    framework.fire("call")
+    assert call is not None
+    assert loop is not None
+    assert call <= loop == finder.first_step.began()
+
+
+def test_calls_are_not_watched_longer_than_needed(framework: Framework, imports: ImportWatch) -> None:
+    find(framework, imports, Seen())
+    framework.fire("optimizer")
+    assert "call" not in framework.hooked
+    assert "loop" in framework.hooked
+
+
+def test_without_steps_nothing_begins_one(framework: Framework, imports: ImportWatch) -> None:
+    find(framework, imports, Seen(), wanted="none")
+    assert not {"loop", "call"} & framework.hooked.keys()
+
+
+def test_loops_of_other_threads_are_no_signals(framework: Framework, imports: ImportWatch) -> None:
+    finder = find(framework, imports, Seen())
+    thread = threading.Thread(target=framework.fire, args=("loop",))
+    thread.start()
+    thread.join()
+    assert (finder.first_step.began(), finder.other_threads) == (None, 0)

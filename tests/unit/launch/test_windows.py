@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -24,16 +25,21 @@ def backend() -> FakeBackend:
 
 
 def windows(
-    backend: FakeBackend, *, limit_seconds: float = 100, deliver: Deliver = "immediate"
+    backend: FakeBackend,
+    *,
+    limit_seconds: float = 100,
+    deliver: Deliver = "immediate",
+    plan: up.Schedule = PLAN,
+    first_step: Callable[[int | None], int | None] = lambda _end_ns: None,
 ) -> tuple[Windows, LaunchedProfiler, OpeningWindow]:
-    def opening(folder: Path) -> up.Profiler:
-        return up.Profiler(
+    def opening(folder: Path) -> LaunchedProfiler:
+        return LaunchedProfiler(
             backend=backend, clock=backend.clock, schedule=record_always, output_dir=folder, deliver=deliver
         )
 
-    profiler = LaunchedProfiler(backend=backend, clock=backend.clock, schedule=PLAN, deliver=deliver)
+    profiler = LaunchedProfiler(backend=backend, clock=backend.clock, schedule=plan, deliver=deliver)
     window = OpeningWindow(opening, limit_seconds=limit_seconds, interruption=Interruption())
-    return Windows(profiler, PLAN, window), profiler, window
+    return Windows(profiler, plan, window, first_step), profiler, window
 
 
 def phases(profiler: up.Profiler) -> list[str]:
@@ -151,3 +157,94 @@ def test_a_deferred_opening_that_stands_in_is_finished(backend: FakeBackend, mon
     assert both.finish()
     assert "fake::op" in profiler.traces[0].events.column("name").to_pylist()
     assert not opening.failures
+
+
+# --- start-up -----------------------------------------------------------------------------------------------------
+
+
+def application_events(trace: up.Trace) -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in trace.events.to_pylist() if row["layer"] == "application"}
+
+
+def test_the_time_before_the_first_step_is_a_span_of_its_own(backend: FakeBackend) -> None:
+    began: list[int] = []
+    plan = up.schedule(active=2, repeat=1)
+    both, profiler, _ = windows(backend, plan=plan, first_step=lambda _end_ns: began[0])
+    both.begin()
+    backend.op("fake::setup")
+    began.append(backend.clock())
+    backend.op("fake::trained")
+    both.step()
+    both.step()
+    both.finish()
+    rows = application_events(profiler.traces[0])
+    assert rows["start-up"]["start_ns"] + rows["start-up"]["duration_ns"] == rows["step 0"]["start_ns"] == began[0]
+    assert rows["start-up"]["step"] is None
+    steps = {row["name"]: row["step"] for row in profiler.traces[0].events.to_pylist()}
+    assert (steps["fake::setup"], steps["fake::trained"]) == (None, 0)
+
+
+def test_the_span_is_in_the_opening_window_too(backend: FakeBackend) -> None:
+    began: list[int] = []
+    both, profiler, _ = windows(backend, first_step=lambda _end_ns: began[0])
+    both.begin()
+    backend.op("fake::setup")
+    began.append(backend.clock())
+    backend.op("fake::trained")
+    both.step()
+    assert both.finish()
+    assert application_events(profiler.traces[0])["step 0"]["start_ns"] == began[0]
+    assert profiler.run.steps is not None
+    assert profiler.run.steps["start_ns"][0].as_py() == began[0]
+
+
+def test_steps_that_were_held_back_begin_where_the_first_of_them_did(backend: FakeBackend) -> None:
+    asked: list[int | None] = []
+
+    def first_step(end_ns: int | None) -> int:
+        asked.append(end_ns)
+        return 500
+
+    both, profiler, _ = windows(backend, first_step=first_step)
+    both.begin()
+    both.recount(Recount(keep=False, ends=(1000, 1001, 1002, 1003)))
+    both.finish()
+    assert asked == [1000]
+    assert profiler.run.steps is not None
+    assert profiler.run.steps["start_ns"].to_pylist() == [500, 1000, 1001, 1002]
+
+
+def test_a_program_without_a_step_began_its_work_after_the_start_up(backend: FakeBackend) -> None:
+    began: list[int] = []
+    both, profiler, _ = windows(backend, first_step=lambda _end_ns: began[0])
+    both.begin()
+    began.append(backend.clock())
+    backend.op("fake::only")
+    assert both.finish()
+    assert application_events(profiler.traces[0])["step 0"]["start_ns"] == began[0]
+
+
+def test_the_run_begins_with_the_program_and_keeps_how_long_it_started_up(backend: FakeBackend, tmp_path: Path) -> None:
+    profiler = LaunchedProfiler(backend=backend, schedule=PLAN, output_dir=tmp_path)
+    profiler.program_starts(100)
+    profiler.start()
+    profiler.begin_first_step(350)
+    profiler.step()
+    profiler.stop()
+    manifest = up.read(tmp_path).manifests[0]
+    assert (manifest.started_ns, manifest.start_up_ns) == (100, 250)
+
+
+def test_a_program_that_marks_its_steps_has_no_start_up(backend: FakeBackend, tmp_path: Path) -> None:
+    with up.Profiler(backend=backend, output_dir=tmp_path) as profiler:
+        backend.op("fake::op")
+        profiler.step()
+    assert "start-up" not in profiler.traces[0].events["name"].to_pylist()
+    assert up.read(tmp_path).manifests[0].start_up_ns is None
+
+
+def test_a_program_that_fails_before_any_framework_leaves_no_run(backend: FakeBackend, tmp_path: Path) -> None:
+    profiler = LaunchedProfiler(backend=backend, schedule=PLAN, output_dir=tmp_path / "profile")
+    opening = OpeningWindow(lambda _folder: profiler, limit_seconds=100, interruption=Interruption())
+    assert not Windows(profiler, PLAN, opening).finish(failed=True)
+    assert not (tmp_path / "profile").exists()

@@ -82,6 +82,7 @@
       ['unrecorded_step', time(steps.unrecorded_step_ns), up.text('ui.figures.median_of', {step_count: steps.unrecorded_count})],
       ['overhead', steps.unrecorded_step_ns && overhead(steps), up.text(`ui.figures.overhead_${steps.overhead_unclear || 'note'}`)],
       ['steps', steps.count ? recorded : null, up.text('ui.figures.steps_note')],
+      ['start_up', time(steps.start_up_ns), up.text('ui.figures.start_up_note')],
       ['duration', duration_ns && up.duration(duration_ns, 1), up.text('ui.figures.events', {event_count})],
     ];
     return figureElements(figures);
