@@ -25,6 +25,7 @@ backend: Backend = BackendDescriptor(
             collective_group_size_key="Group size",
             collective_elements_keys=("In msg nelems", "Out msg nelems"),
             collective_type_key="dtype",
+            grid_keys=("grid", "block"),
             synchronizing_calls=r"synchronize|^cudaMemcpy$|^hipMemcpy(WithStream)?$",
             pinned_copies=r"\bPinned\b",
             pageable_copies=r"\bPageable\b",

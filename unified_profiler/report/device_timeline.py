@@ -31,17 +31,19 @@ MOST_SLICES = 40_000
 MOST_IN_STEP = 6000
 """Slices of one step; the shortest are left out."""
 
-_NUMBERS = ("cycle", "step", "stream", "start_ns", "duration_ns", "delay_ns")
-_TEXTS = ("device", "category", "name", "detail")
+_NUMBERS = ("cycle", "step", "stream", "start_ns", "duration_ns", "delay_ns", "bytes")
+_TEXTS = ("device", "category", "name", "detail", "grid")
 ROWS = pa.schema({**dict.fromkeys(_NUMBERS, pa.int64()), **dict.fromkeys(_TEXTS, TEXT)})
 """Work of a stream, work of a device (without a stream) and gaps of both.
 
-`detail` is the operator that launched the work, or what the host did in a gap; `delay_ns` is that of the launch.
+`detail` is the operator that launched the work, or what the host did in a gap; `delay_ns` is that of the launch,
+`bytes` what was moved, and `grid` that of a kernel.
 """
 _PLAIN = pa.schema({**dict.fromkeys(_NUMBERS, pa.int64()), **dict.fromkeys(_TEXTS, pa.string())})
 _OF_GAPS = ("cycle", "step", "device", "stream", "start_ns", "duration_ns")
 _WORK = (
-    "select cycle, step, device, stream, class as category, name, operator as detail, start_ns, duration_ns, delay_ns "
+    "select cycle, step, device, stream, class as category, name, operator as detail, grid, start_ns, duration_ns, "
+    "delay_ns, bytes "
     "from device_work"
 )
 
@@ -97,8 +99,9 @@ class _Step:
         kept = np.sort(np.argsort(-duration, kind="stable")[:most])
         shown = rows.take(pa.array(kept))
         tracks, track = _tracks(shown)
-        name, detail, category = (coded(shown, column) for column in ("name", "detail", "category"))
-        detail_codes, details = used_texts(detail.codes.astype(np.int64), detail.values)
+        name, category = coded(shown, "name"), coded(shown, "category")
+        detail, details = _used(shown, "detail")
+        grid, grids = _used(shown, "grid")
         codes = np.array([CATEGORIES.index(text) for text in category.values], np.int64)
         slices = Slices(
             track=track,
@@ -108,7 +111,7 @@ class _Step:
             own=duration[kept],
             name=name.codes.astype(np.int64),
             category=codes[category.codes],
-            more={"detail": detail_codes, "delay": ints(shown, "delay_ns")},
+            more={"detail": detail, "delay": ints(shown, "delay_ns"), "bytes": ints(shown, "bytes"), "grid": grid},
         )
         return {
             "rank": self.rank,
@@ -117,9 +120,15 @@ class _Step:
             "start": self.span[0] - origin_ns,
             "duration": self.duration,
             "details": details,
+            "grids": grids,
             **slices.to_document(name.values, tracks),
             "left_out": {"count": len(rows) - len(kept), "self_ns": int(duration.sum() - duration[kept].sum())},
         }
+
+
+def _used(rows: pa.Table, name: str) -> tuple[Ints, list[str]]:
+    texts = coded(rows, name)
+    return used_texts(texts.codes.astype(np.int64), texts.values)
 
 
 def _steps(run: Run, rank: int) -> list[_Step]:

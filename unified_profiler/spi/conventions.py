@@ -34,6 +34,8 @@ class EventConventions:
     """The attributes that have the number of elements a rank puts into a collective, and the number it gets."""
     collective_type_key: str | None = None
     """The attribute that has the type of a collective's elements."""
+    grid_keys: tuple[str, ...] = ()
+    """The attributes that have a kernel's grid, in blocks, and the size of a block, in threads."""
     synchronizing_calls: str = "synchroni[sz]e"
     """Matches the calls of a device's runtime in which the host waits for the device."""
     pinned_copies: str | None = None

@@ -47,13 +47,14 @@ PIECES = pa.schema(
         "shapes": TEXT,
         **dict.fromkeys(("collective", "process_group"), TEXT),
         "group_size": pa.int64(),
+        "grid": TEXT,
     }
 )
 """One row per kernel, copy and collective of a device.
 
 `delay_ns` is the time from the end of the launch call to the start of the work, zero if it began earlier; `operator`
 the innermost operator around the launch, and `shapes` its inputs; `memory` whether a copy used pinned or pageable
-memory of the host; `bytes` what a copy or a collective moved.
+memory of the host; `bytes` what a copy or a collective moved; `grid` the blocks of a kernel and the threads of a block.
 """
 
 _ELEMENT_BYTES = {
@@ -77,6 +78,9 @@ _OWN = ("rank", "cycle", "step", "id", "device", "stream", "name", "start_ns", "
 _BY_CONVENTION = frozenset({"bytes", "memory", "collective", "process_group", "group_size"})
 """Columns that take longer than the others, since frameworks have them in names and attributes of events."""
 
+_GRID = "grid"
+"""A column that takes longer still: nearly every kernel has attributes of its own."""
+
 
 def work_pieces(
     events: EventTable, conventions: Mapping[str, EventConventions], *, names: Sequence[str] = PIECES.names
@@ -87,6 +91,8 @@ def work_pieces(
     columns = _columns(events)
     if not _BY_CONVENTION.isdisjoint(names):
         columns = columns | _columns_by_convention(events, conventions=conventions)
+    if _GRID in names:
+        columns = columns | {_GRID: _grids(events, conventions=conventions)}
     return pa.table({name: columns[name] for name in names})
 
 
@@ -119,6 +125,21 @@ def _columns_by_convention(events: EventTable, *, conventions: Mapping[str, Even
         "process_group": group,
         "group_size": _known(group_size),
     }
+
+
+@kept
+def _grids(events: EventTable, *, conventions: Mapping[str, EventConventions]) -> pa.Array:
+    """Return the grids of kernels, such as "25 x 4 x 32 of 256 x 1 x 1"."""
+    own = events.select(["framework", "attributes"]).take(number_array(device_work(events).row))
+    which, pairs = _distinct_attributes(own, np.arange(len(own)))
+    return _texts([*(_grid(text, conventions.get(name, _UNKNOWN)) for name, text in pairs), None], which)
+
+
+def _grid(attributes: str | None, convention: EventConventions) -> str | None:
+    """Return the sizes of the grid and of a block, if there are any."""
+    read = msgspec.json.decode(attributes or b"{}") if convention.grid_keys else {}
+    sizes = [size for key in convention.grid_keys if isinstance(size := read.get(key), list)]
+    return " of ".join(" x ".join(map(str, size)) for size in sizes) or None
 
 
 def _operators(events: EventTable) -> Ints:
@@ -171,15 +192,20 @@ def _collectives(own: EventTable, selected: Flags, conventions: Mapping[str, Eve
 
     Many collectives have the same attributes, which are read once.
     """
-    rows = np.flatnonzero(selected)
+    which, pairs = _distinct_attributes(own, np.flatnonzero(selected))
+    read = [_Collective.of(text, conventions.get(framework, _UNKNOWN)) for framework, text in pairs]
+    name, group, size, moved = zip(*read, _Collective(None, None, -1, -1), strict=True)
+    return _texts(name, which), _texts(group, which), np.array(size)[which], np.array(moved)[which]
+
+
+def _distinct_attributes(own: EventTable, rows: Ints) -> tuple[Ints, list[tuple[str, str | None]]]:
+    """Return the distinct pairs of framework and attributes in some rows, and for each row its pair, -1 elsewhere."""
     described = own.select(["framework", "attributes"]).take(number_array(rows))
     framework, attributes = (coded(described, name) for name in described.column_names)
     index, which = Index(), np.full(len(own), -1)
     which[rows] = [index[pair] for pair in zip(framework.codes.tolist(), attributes.codes.tolist(), strict=True)]
     names, texts = [*framework.values, ""], [*attributes.values, None]  # the code of null is -1
-    read = [_Collective.of(texts[text], conventions.get(names[name], _UNKNOWN)) for name, text in index]
-    name, group, size, moved = zip(*read, _Collective(None, None, -1, -1), strict=True)
-    return _texts(name, which), _texts(group, which), np.array(size)[which], np.array(moved)[which]
+    return which, [(names[name], texts[text]) for name, text in index]
 
 
 def _texts(values: Sequence[str | None], which: Ints) -> pa.Array:

@@ -83,6 +83,17 @@ def test_copies_have_bandwidth_and_kind_of_host_memory(make_trace: MakeTrace) ->
     assert [copies[name].bandwidth for name in names] == [40.0, 10.0, None]
 
 
+def test_a_kernel_has_the_grid_that_its_framework_records(make_trace: MakeTrace) -> None:
+    attributes = ('{"grid": [25, 4, 32], "block": [256, 1, 1]}', '{"grid": "wide"}', None)
+    rows = [
+        row
+        for number, text in enumerate(attributes)
+        for row in launched((number, number + 1), (10, 20), number=number, stream=number, attributes=text)
+    ]
+    grids = query(make_trace(*rows), "select grid from device_work order by stream").rows
+    assert [row.grid for row in grids] == ["25 x 4 x 32 of 256 x 1 x 1", None, None]
+
+
 def test_an_all_reduce_moves_its_data_twice_over_the_bus(make_trace: MakeTrace) -> None:
     trace = make_trace(*launched((0, 1), (0, 1000), number=1, kind="collective", name="nccl", attributes=ALL_REDUCE))
     (row,) = collective_table(trace)
