@@ -190,7 +190,8 @@ def _missing(run: Run) -> Iterator[Statement]:
     absent = sorted(set(range(size)) - set(run.ranks))
     if absent:
         named = ", ".join(map(str, absent[:10])) + (", ..." if len(absent) > 10 else "")
-        yield statement("missing", "warning", ranks=named, rank_count=len(run.ranks), world_count=size)
+        counts = {"missing_count": len(absent), "rank_count": len(run.ranks), "world_count": size}
+        yield statement("missing", "warning", ranks=named, **counts)
 
 
 def _died(run: Run) -> Iterator[Statement]:

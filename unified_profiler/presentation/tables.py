@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from unified_profiler.presentation.html import html_paragraphs, html_table
-from unified_profiler.presentation.text import one_line
+from unified_profiler.presentation.text import counted, one_line
 from unified_profiler.presentation.units import format_bytes, format_time
 from unified_profiler.presentation.values import python_values
 
@@ -55,7 +55,7 @@ def columns_of(
 def lines_below(table: pa.Table, footer: Sequence[str], *, most_rows: int | None = MOST_ROWS) -> list[str]:
     """Return the lines below a table: the number of rows that were cut, if any, and the footer."""
     more = 0 if most_rows is None else table.num_rows - most_rows
-    return [*([f"... and {more} more rows"] if more > 0 else []), *map(one_line, footer)]
+    return [*([f"... and {counted(more, 'more row')}"] if more > 0 else []), *map(one_line, footer)]
 
 
 def as_text(

@@ -21,11 +21,21 @@ LONGEST = 300
 _FORMATS: dict[str, Callable[[float], str]] = {
     "_ns": format_time,
     "_bytes": format_bytes,
-    "_share": "{:.1%}".format,
-    "_ratio": "{:.2f}\u00d7".format,
+    "_share": "{:,.1%}".format,
+    "_ratio": "{:,.2f}\u00d7".format,
     "_count": "{:,}".format,
 }
 """By the suffix of a value's name."""
+
+
+class _Shown(str):
+    """A formatted value. `{step_count:step|steps}` in a text stands for the first word if the value is shown as 1."""
+
+    __slots__ = ()
+
+    def __format__(self, words: str) -> str:
+        one, _, several = words.partition("|")
+        return (one if self == "1" else several) if words else str(self)
 
 
 class StatementLike(Protocol):
@@ -51,7 +61,7 @@ def texts(language: str) -> dict[str, str]:
 
 def render_text(key: str, values: Mapping[str, Value], *, language: str = "en") -> str:
     """Return a text with its values inserted."""
-    formatted = {name: format_value(name, value, language=language) for name, value in values.items()}
+    formatted = {name: _Shown(format_value(name, value, language=language)) for name, value in values.items()}
     return texts(language)[key].format_map(formatted)
 
 

@@ -151,7 +151,7 @@ class Sections:
             headings=tuple(self._text(f"column.{column}") for column in columns),
             rows=tuple(tuple(format_value(c, row[c], language=self._language) for c in columns) for row in shown),
             right_aligned=tuple(column not in _TEXT_COLUMNS for column in columns),
-            more=self._text("more_rows").format(more=more) if more else None,
+            more=render_text("summary.more_rows", {"more_count": more}, language=self._language) if more else None,
         )
 
     def _text(self, key: str) -> str:

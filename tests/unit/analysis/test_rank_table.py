@@ -49,7 +49,8 @@ def test_missing_ranks_are_named_and_the_others_compared(fleet: Path) -> None:
     shutil.rmtree(fleet / "rank-00000")
     shutil.rmtree(fleet / "rank-00003")
     table = up.rank_table(up.read(fleet))
-    assert told(table)["missing"] == {"ranks": "0, 3", "rank_count": 2, "world_count": 4}
+    counts = {"missing_count": 2, "rank_count": 2, "world_count": 4}
+    assert told(table)["missing"] == {"ranks": "0, 3", **counts}
     assert_slow_rank_is_found(table)
 
 

@@ -58,6 +58,49 @@ def test_values_of_others_are_cut() -> None:
     assert len(render_text("notice.hint", {"hint": "x" * 10_000})) == 300
 
 
+@pytest.mark.parametrize(
+    ("key", "values", "shown"),
+    [
+        ("ui.calls", {"call_count": 1}, "1 call"),
+        ("ui.calls", {"call_count": 2}, "2 calls"),
+        ("ui.calls", {"call_count": 0}, "0 calls"),
+        ("ui.calls", {"call_count": 1001}, "1,001 calls"),
+        ("ui.calls", {"call_count": None}, "\u2013 calls"),
+        ("ui.diff.why.other_calls", {"candidate_calls": "1", "baseline_calls": "1.5"}, "1 call per step instead"),
+        ("ui.rows_of", {"shown_count": 1, "all_count": 20}, "1 of 20 rows"),
+        ("notice.more_failures", {"more_count": 1}, "1 more failure is in"),
+        ("notice.more_failures", {"more_count": 3}, "3 more failures are in"),
+        ("ranks.missing", {"missing_count": 1, "ranks": "3", "rank_count": 3, "world_count": 4}, "Rank 3 wrote"),
+    ],
+)
+def test_words_are_singular_where_the_number_before_them_is_one(
+    key: str, values: dict[str, int | str | None], shown: str
+) -> None:
+    assert render_text(key, {"ratio": "2\u00d7", **values}).startswith(shown)
+
+
+ALWAYS_SEVERAL = {"notice.missing_ranks", "ranks.equal", "devices.idle_of_several"}
+"""Sentences about several ranks or devices."""
+TWO_NUMBERS = {"diff.verdict.unrecorded", "diff.verdict.unrecorded_few"}
+"""Sentences with a plural after two numbers: from 1 and 1 steps."""
+
+
+def test_no_sentence_in_english_has_a_plural_after_one() -> None:
+    counted = {key for key, text in texts("en").items() if any(map(is_number, placeholders(text)))}
+    assert len(counted) > 50
+    wrong = {key for key in counted if re.search(r"\b1 (\w+ )?(?!is\b|was\b)\w+s\b", with_ones(key))}
+    assert wrong == ALWAYS_SEVERAL | TWO_NUMBERS
+
+
+def is_number(name: str) -> bool:
+    return name.endswith(("_count", "_calls"))
+
+
+def with_ones(key: str) -> str:
+    names = placeholders(texts("en")[key]) - {"side"}
+    return render_text(key, {"side": "baseline", **{name: 1 if is_number(name) else "x" for name in names}})
+
+
 def test_braces_in_values_mean_nothing() -> None:
     assert render_text("notice.hint", {"hint": "{rank} {0}"}) == "{rank} {0}"
 

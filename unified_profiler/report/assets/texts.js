@@ -30,13 +30,15 @@
     return pieces(texts[language]?.[key] ?? texts.en?.[key] ?? key, values).map(piece => piece.text).join('');
   }
 
-  /** Split a format string into fixed texts and formatted values, so that values can be marked up. */
+  /** Split a format string into fixed texts and formatted values, so that values can be marked up; `{count:step|steps}` is a word. */
   function pieces(format, values) {
-    const parts = format.split(/(\{\{|\}\}|\{\w+\})/).filter(Boolean);
+    const parts = format.split(/(\{\{|\}\}|\{\w+(?::[^{}]*)?\})/).filter(Boolean);
     return parts.map(part => {
       if (part === '{{' || part === '}}') return {text: part[0]};
-      const key = /^\{(\w+)\}$/.exec(part)?.[1];
-      return key === undefined ? {text: part} : {text: show(key, values[key]), key, value: values[key]};
+      const [, key, words] = /^\{(\w+)(?::(.*))?\}$/.exec(part) ?? [];
+      if (key === undefined) return {text: part};
+      const shown = show(key, values[key]);
+      return words ? {text: words.split('|')[shown === '1' ? 0 : 1]} : {text: shown, key};
     });
   }
 
