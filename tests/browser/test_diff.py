@@ -1,4 +1,4 @@
-"""The page of a diff in a real browser: it opens alone, folds, is searched, filtered and sorted, and does no harm."""
+"""The page of a diff in a real browser: it opens alone, folds, is searched, filtered and sorted, in both languages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 import unified_profiler as up
 from unified_profiler.comparison.page import page as page_of
+from unified_profiler.presentation.texts import LANGUAGES, texts
 from unified_profiler.testing import TraceBuilder
 
 pytestmark = pytest.mark.browser
@@ -34,15 +35,19 @@ KERAS = (("Conv2D", "Conv", 90_000), ("MatMul", "MatMul", 40_100), ("Relu", "Rel
 NAMES = ".diff-table tbody tr:not([hidden]) bdi"
 
 
-def trace_of(framework: str, ops: tuple[tuple[str, str, int], ...], run: str = "run") -> up.Trace:
+def trace_of(
+    framework: str, ops: tuple[tuple[str, str, int], ...], run: str = "run", scales: tuple[int, ...] = (1,)
+) -> up.Trace:
+    """Repeat operators in five steps, in which they take some times as long."""
     builder = TraceBuilder(run=run, frameworks={framework: "1"}, first_step=0, last_step=4)
     for step in range(5):
         at = step * STEP_NS
         builder.step(step, at, STEP_NS)
         for name, origin, took in ops:
             columns = {"op": origin, "origin": origin, "direction": "forward", "input_shapes": origin}
-            builder.op(name, at, took, framework=framework, **columns)
-            at += took
+            duration = took * scales[step % len(scales)]
+            builder.op(name, at, duration, framework=framework, **columns)
+            at += duration
     return builder.build()
 
 
@@ -59,28 +64,40 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Open diffs; afterwards nothing was complained of, and nothing asked for but the file.
 
     With `served` a page comes from a server, since Chromium may lose what a page of a file stores when it is reloaded.
+    `address` is the end of its address, `before` a script that runs first, and a page that is `broken` may complain.
     """
     pages: list[Any] = []
     complaints: list[str] = []
     requests: list[str] = []
 
-    def open_it(found: up.Diff | None = None, *, language: str = "en", served: bool = False, **options: Any) -> Any:
+    def open_it(
+        found: up.Diff | None = None,
+        *,
+        language: str = "en",
+        served: bool = False,
+        address: str = "",
+        before: str = "",
+        broken: bool = False,
+        **options: Any,
+    ) -> Any:
         file = tmp_path / f"{len(pages)}.html"
         file.write_text(page_of(found or runs(), language=language), encoding="utf-8")
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
         page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.add_init_script(before)
+        if not broken:
+            page.on("console", lambda message: complaints.append(message.text))
+            page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
         if served:
-            page.route(ADDRESS, lambda route: route.fulfill(path=file))
-        page.goto(ADDRESS if served else file.as_uri())
+            page.route(f"{ADDRESS}**", lambda route: route.fulfill(path=file))
+        page.goto(ADDRESS if served else file.as_uri() + address)
         pages.append(page)
         return page
 
     yield open_it
     assert complaints == []
-    assert {url.partition(":")[0] for url in requests if url != ADDRESS} <= {"file", "data"}
+    assert {url.partition(":")[0] for url in requests if not url.startswith(ADDRESS)} <= {"file", "data"}
     for page in pages:
         page.context.close()
 
@@ -222,7 +239,9 @@ def test_hostile_names_are_only_shown(opened: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("width", [360, 1600])
 def test_a_page_fits_the_window_and_has_its_colors(opened: Callable[..., Any], scheme: str, width: int) -> None:
     page = opened(served=True, color_scheme=scheme, viewport={"width": width, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for language in LANGUAGES:
+        page.select_option("#language", language)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), language
     assert is_dark(page) == (scheme == "dark")
     page.select_option("#theme", "light" if scheme == "dark" else "dark")
     assert is_dark(page) == (scheme == "light")
@@ -230,9 +249,165 @@ def test_a_page_fits_the_window_and_has_its_colors(opened: Callable[..., Any], s
     assert is_dark(page) == (scheme == "light")
 
 
+CUT = "[...document.querySelectorAll('td')].filter(td => td.scrollWidth > td.clientWidth).map(td => td.innerText)"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_number_is_cut(opened: Callable[..., Any], width: int) -> None:
+    ops = (("mm", "MatMul", 100_888), ("add", "Add", 88_888))
+    sides = [
+        trace_of(framework, ops, scales=scales) for framework, scales in (("torch", (1, 1, 4)), ("jax", (4, 1, 1)))
+    ]
+    page = opened(up.diff(*sides), viewport={"width": width, "height": 800})
+    assert "±150%" in page.inner_text(".total")
+    assert page.evaluate(CUT) == []
+
+
 def is_dark(page: Any) -> bool:
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     return sum(map(int, re.findall(r"\d+", background))) < 200
+
+
+SNAPSHOT = """() => {
+    const attributes = ['title', 'aria-label', 'placeholder'];
+    const named = [...document.body.querySelectorAll(attributes.map(name => `[${name}]`))];
+    return [
+        document.title, document.documentElement.lang, document.body.innerText,
+        ...named.map(each => attributes.map(name => each.getAttribute(name))),
+    ];
+}"""
+"""All that a reader sees or hears of a page."""
+
+
+def test_a_page_in_another_language_is_as_if_written_in_it(opened: Callable[..., Any]) -> None:
+    written = {language: opened(language=language).evaluate(SNAPSHOT) for language in LANGUAGES}
+    assert written["en"] != written["zh"]
+    page = opened(language="en")
+    page.select_option("#language", "zh")
+    assert page.evaluate(SNAPSHOT) == written["zh"]
+    page.select_option("#language", "en")
+    assert page.evaluate(SNAPSHOT) == written["en"]
+
+
+def test_a_link_has_the_language(opened: Callable[..., Any]) -> None:
+    page = opened(address="#rows")
+    page.select_option("#language", "zh")
+    assert page.url.endswith("?language=zh#rows")
+    page.goto(page.url.replace("#rows", ""))
+    assert page.input_value("#language") == "zh"
+    assert page.inner_text("#chart-title") == texts("zh")["ui.diff.sections.chart"]
+
+
+@pytest.mark.parametrize("query", ["?language=fr", "?language=", "?language=%3Cb%3E&sort=nothing&order=x&rows=x"])
+def test_an_address_that_means_nothing_shows_the_page_as_written(opened: Callable[..., Any], query: str) -> None:
+    expected = opened(language="zh").evaluate(SNAPSHOT)
+    assert opened(language="zh", address=query).evaluate(SNAPSHOT) == expected
+
+
+SEEN = """new MutationObserver(() => {
+    const title = document.querySelector('#chart-title');
+    if (title) (window.seen ??= []).push([getComputedStyle(title).visibility, title.textContent]);
+}).observe(document, {childList: true, subtree: true, attributes: true});"""
+
+
+def test_no_other_language_is_seen_while_the_page_opens(opened: Callable[..., Any]) -> None:
+    page = opened(address="?language=zh", before=SEEN)
+    english, chinese = (texts(language)["ui.diff.sections.chart"] for language in LANGUAGES)
+    seen = page.evaluate("seen")
+    assert ["hidden", english] in seen, "it is parsed before it is translated"
+    assert {text for visibility, text in seen if visibility == "visible"} == {chinese}
+
+
+def test_a_page_that_its_scripts_cannot_translate_is_shown_as_written(opened: Callable[..., Any]) -> None:
+    page = opened(address="?language=zh", before="JSON.parse = undefined", broken=True)
+    assert page.is_visible("#chart-title")
+
+
+def test_a_link_has_the_search_the_choice_of_rows_and_their_order(opened: Callable[..., Any], eventually: Any) -> None:
+    page = opened()
+    page.fill("#search", "forward")
+    page.check("#only-differs")
+    page.click("[data-column=baseline_ns]")
+    page.click("[data-column=baseline_ns]")
+    assert eventually(page, lambda: "search=forward" in page.url)
+    assert {"rows=different", "sort=baseline_ns", "order=ascending"} <= set(page.url.partition("?")[2].split("&"))
+    shown = names(page)
+    assert shown == ["Total", "elementwise", "Add forward", "Sub forward", "convolution", "Conv forward"]
+    page.goto("about:blank")
+    page.go_back()
+    assert names(page) == shown
+    assert page.input_value("#search") == "forward"
+    assert page.is_checked("#only-differs")
+    assert page.get_attribute("th:has([data-column=baseline_ns])", "aria-sort") == "ascending"
+
+
+def test_what_is_no_longer_chosen_leaves_the_address(opened: Callable[..., Any], eventually: Any) -> None:
+    page = opened(address="?search=conv&rows=different")
+    page.fill("#search", "")
+    page.uncheck("#only-differs")
+    assert eventually(page, lambda: page.url.endswith(".html"))
+
+
+def test_a_browser_that_refuses_to_change_the_address_only_loses_the_link(opened: Callable[..., Any]) -> None:
+    page = opened(before="history.replaceState = () => { throw new DOMException('insecure', 'SecurityError') }")
+    page.select_option("#language", "zh")
+    page.check("#only-differs")
+    assert page.url.endswith(".html")
+    assert page.inner_text("#chart-title") == texts("zh")["ui.diff.sections.chart"]
+
+
+def test_rows_are_sought_and_sorted_by_their_names_in_the_language(opened: Callable[..., Any]) -> None:
+    page = opened(address="?search=forward&sort=name&order=ascending")
+    assert names(page)[1] == "activation"
+    page.select_option("#language", "zh")
+    assert names(page) == [texts("zh")["diff.total"]]
+    page.fill("#search", texts("zh")["diff.direction.forward"])
+    groups = page.locator("#tree-rows tr[data-level='0'] bdi").all_inner_texts()
+    assert groups == sorted(groups)
+    assert len(names(page)) > len(groups)
+
+
+def test_a_slash_goes_to_the_search(opened: Callable[..., Any]) -> None:
+    page = opened(address="?search=conv")
+    page.focus("#only-differs")
+    page.keyboard.press("/")
+    page.keyboard.type("a/b?")
+    assert page.input_value("#search") == "a/b?"
+    assert not page.is_visible("#keys")
+
+
+def test_a_question_mark_shows_all_keys(opened: Callable[..., Any]) -> None:
+    page = opened()
+    page.keyboard.press("?")
+    for language in LANGUAGES:
+        page.locator("#language").evaluate(
+            "(select, to) => { select.value = to; select.dispatchEvent(new Event('change')) }", language
+        )
+        known = texts(language)
+        assert page.get_by_role("dialog", name=known["ui.keys.title"]).is_visible()
+        listed = page.locator("#keys dd").all_inner_texts()
+        assert listed == [known[f"ui.keys.{name}"] for name in ("search", "fold", "overview", "close")]
+    page.keyboard.press("/")
+    page.keyboard.press("Escape")
+    assert not page.is_visible("#keys")
+    assert page.input_value("#search") == ""
+
+
+def test_the_overview_of_keys_opens_and_closes_by_mouse(opened: Callable[..., Any]) -> None:
+    page = opened()
+    for close in ({"selector": "#keys button"}, {"selector": "body", "position": {"x": 5, "y": 300}}):
+        page.click("#keys-button")
+        assert page.is_visible("#keys")
+        page.click(**close, force=True)
+        assert not page.is_visible("#keys")
+
+
+@pytest.mark.parametrize("key", ["Control+/", "Alt+/", "Meta+?", "Control+?"])
+def test_keys_of_the_browser_stay_its_own(opened: Callable[..., Any], key: str) -> None:
+    page = opened()
+    page.keyboard.press(key)
+    assert not page.is_visible("#keys")
+    assert page.evaluate("document.activeElement.id") != "search"
 
 
 def test_without_scripts_everything_can_be_read(opened: Callable[..., Any]) -> None:

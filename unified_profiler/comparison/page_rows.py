@@ -1,18 +1,18 @@
-"""Prepares the lines of the table and the bars of the chart on a diff page."""
+"""Prepares the lines of the table and the bars of the chart on a diff page, without their labels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from unified_profiler.comparison.records import DiffRow, Measured
-from unified_profiler.comparison.text import SideName, label
-from unified_profiler.presentation.tables import one_line
-from unified_profiler.presentation.texts import shortened
+from unified_profiler.comparison.groupings import groupings
+from unified_profiler.comparison.records import DiffRecord, DiffRow, Measured
+from unified_profiler.comparison.text import SideName
 
 MOST_ROWS = 2000
 """With more rows the page would be slow to open."""
 MOST_BARS = 12
+_CONTRIBUTIONS = 3
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,7 @@ class TableLine:
     """A row of the table."""
 
     row: DiffRow
-    depth: int
-    label: str
+    depth: int = 0
     folds: bool = False
     """Whether there are rows below it."""
 
@@ -56,12 +55,25 @@ class TableLine:
 class Bar:
     """A bar of the chart; start and width are shares of the chart's width."""
 
-    label: str
-    difference_ns: float
-    share: float
-    differs: bool
-    start: float
-    width: float
+    rows: tuple[DiffRow, ...]
+    """The row, or the rows whose differences it sums up."""
+    start: float = 0.0
+    width: float = 0.0
+
+    @property
+    def difference_ns(self) -> float:
+        """The sum of the differences."""
+        return sum(row.difference_ns for row in self.rows)
+
+    @property
+    def share(self) -> float:
+        """The share of all differences."""
+        return sum(row.difference_share or 0.0 for row in self.rows)
+
+    @property
+    def differs(self) -> bool:
+        """Whether any of the rows differs."""
+        return any(row.differs for row in self.rows)
 
     @property
     def zero(self) -> float:
@@ -69,10 +81,10 @@ class Bar:
         return self.start if self.difference_ns > 0 else self.start + self.width
 
 
-def lines_of(rows: Sequence[DiffRow], known: dict[str, str]) -> tuple[list[TableLine], int]:
+def lines_of(rows: Sequence[DiffRow]) -> tuple[list[TableLine], int]:
     """Return the rows that are shown, each before its parts, and the number of omitted rows."""
     kept = _kept(rows)
-    return list(_lines(rows, 0, kept, known)), _count(rows) - len(kept)
+    return list(_lines(rows, 0, kept)), _count(rows) - len(kept)
 
 
 def _kept(rows: Sequence[DiffRow]) -> set[int]:
@@ -80,13 +92,13 @@ def _kept(rows: Sequence[DiffRow]) -> set[int]:
     kept: set[int] = set()
     layer: list[DiffRow] = list(rows)
     while layer and len(kept) < MOST_ROWS:
-        layer = sorted(layer, key=by_size)[: MOST_ROWS - len(kept)]
+        layer = sorted(layer, key=_by_size)[: MOST_ROWS - len(kept)]
         kept.update(map(id, layer))
         layer = [inner for row in layer for inner in row.rows]
     return kept
 
 
-def by_size(row: DiffRow) -> tuple[bool, float]:
+def _by_size(row: DiffRow) -> tuple[bool, float]:
     """Return the sort key of a row: rows that differ first, then by the size of the difference."""
     return not row.differs, -abs(row.difference_ns)
 
@@ -95,30 +107,33 @@ def _count(rows: Sequence[DiffRow]) -> int:
     return len(rows) + sum(_count(row.rows) for row in rows)
 
 
-def _lines(rows: Sequence[DiffRow], depth: int, kept: set[int], known: dict[str, str]) -> Iterator[TableLine]:
+def _lines(rows: Sequence[DiffRow], depth: int, kept: set[int]) -> Iterator[TableLine]:
     for row in rows:
         if id(row) in kept:
-            yield TableLine(row, depth, shown_name(label(row, known)), any(id(inner) in kept for inner in row.rows))
-            yield from _lines(row.rows, depth + 1, kept, known)
+            yield TableLine(row, depth, any(id(inner) in kept for inner in row.rows))
+            yield from _lines(row.rows, depth + 1, kept)
 
 
-def bars_of(rows: Sequence[DiffRow], known: dict[str, str]) -> list[Bar]:
+def bars_of(rows: Sequence[DiffRow]) -> list[Bar]:
     """Return bars from the largest increase to the largest decrease; the last one sums up the small differences."""
     ordered = sorted((row for row in rows if row.difference_ns), key=lambda row: -abs(row.difference_ns))
-    large = sorted(ordered[:MOST_BARS], key=lambda row: -row.difference_ns)
-    bars = [(shown_name(label(row, known)), row.difference_ns, _share(row), row.differs) for row in large]
-    if small := ordered[MOST_BARS:]:
-        sums = sum(row.difference_ns for row in small), sum(map(_share, small))
-        bars.append((known["diff.more"].format(more=len(small)), *sums, any(row.differs for row in small)))
-    lowest = min((0.0, *(bar[1] for bar in bars)))
-    width = max((0.0, *(bar[1] for bar in bars))) - lowest or 1.0
-    return [Bar(*bar, start=(min(bar[1], 0.0) - lowest) / width, width=abs(bar[1]) / width) for bar in bars]
+    small = ordered[MOST_BARS:] if len(ordered) > MOST_BARS + 1 else []
+    large = sorted(ordered[: len(ordered) - len(small)], key=lambda row: -row.difference_ns)
+    bars = [Bar((row,)) for row in large] + ([Bar(tuple(small))] if small else [])
+    lowest = min((0.0, *(bar.difference_ns for bar in bars)))
+    width = max((0.0, *(bar.difference_ns for bar in bars))) - lowest or 1.0
+    return [
+        replace(bar, start=(min(bar.difference_ns, 0.0) - lowest) / width, width=abs(bar.difference_ns) / width)
+        for bar in bars
+    ]
 
 
-def _share(row: DiffRow) -> float:
-    return row.difference_share or 0.0
+def largest_differences(diff: DiffRecord) -> list[DiffRow]:
+    """Return the rows that contribute most to the difference, in either direction."""
+    rows = [row for group in diff.rows for row in group.rows] if is_grouped(diff) else diff.rows
+    return sorted((row for row in rows if row.differs), key=_by_size)[:_CONTRIBUTIONS]
 
 
-def shown_name(text: str) -> str:
-    """Return a name shortened to one line."""
-    return shortened(one_line(text))
+def is_grouped(diff: DiffRecord) -> bool:
+    """Return whether the outermost rows are groups."""
+    return groupings(across_frameworks=diff.across_frameworks)[diff.by].is_canonical

@@ -133,7 +133,7 @@ def table_of(diff: DiffRecord, *, parts: int | None = MOST_PARTS, language: str 
         language: The language of headings and of rows without a name.
     """
     known = texts(language)
-    records = [_record(known["diff.total"], diff.total), *_records(diff.rows, 0, parts, known)]
+    records = [_record(label(diff.total, known), diff.total), *_records(diff.rows, 0, parts, known)]
     schema = pa.schema({name: pa.string() if name in _TEXTS else pa.float64() for name in _COLUMNS})
     table = pa.Table.from_pylist(records, schema=schema)
     shown = [name for name in _COLUMNS if name not in _SOMETIMES or table.column(name).null_count < len(table)]
@@ -164,6 +164,8 @@ def _records(rows: Sequence[DiffRow], depth: int, parts: int | None, known: dict
 def label(row: DiffRow, known: dict[str, str]) -> str:
     """Return the displayed name of a row."""
     name = row.name
+    if row.kind == "total":
+        return known["diff.total"]
     if name is None or (row.kind == "group" and name == UNNAMED):
         name = known["diff.unnamed"]
     elif name == PYTHON or (row.kind == "group" and name == PYTHON_GROUP):

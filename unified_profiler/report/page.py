@@ -22,6 +22,8 @@ from unified_profiler.report.sections import Sections
 SCRIPTS = (
     "texts.js",
     "elements.js",
+    "address.js",
+    "keys.js",
     "colors.js",
     "table.js",
     "slices.js",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,11 +11,12 @@ import pytest
 import unified_profiler as up
 from unified_profiler.comparison import Diff, page_rows
 from unified_profiler.comparison.groupings import groupings
-from unified_profiler.comparison.page import page
+from unified_profiler.comparison.page import SHARED_SCRIPTS, page
 from unified_profiler.comparison.records import DiffRow, Measured
 from unified_profiler.comparison.text import label
 from unified_profiler.presentation.tables import format_time
 from unified_profiler.presentation.texts import LANGUAGES, render_statement, texts
+from unified_profiler.testing import TraceBuilder
 
 StepsOf = Callable[..., up.Trace]
 
@@ -66,6 +68,19 @@ class Table(HTMLParser):
     def names(self) -> list[str | None]:
         """The name of each row below the total."""
         return [cells[0].attributes["title"] for cells in self.rows[2:]]
+
+
+def readable(html: str) -> str:
+    """Return a page without scripts and without the keys of its texts."""
+    html = re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
+    html = re.sub(r'<span data-text="[^"]*">([^<]*)</span>', r"\1", html)
+    return re.sub(r' data-(?:text|title|label|placeholder)="[^"]*"', "", html)
+
+
+def translations(html: str) -> dict[str, dict[str, str]]:
+    (packed,) = re.findall(r'id="translations">([^<]*)<', html)
+    found: dict[str, dict[str, str]] = json.loads(packed)
+    return found
 
 
 def every_row(rows: tuple[DiffRow, ...]) -> Iterator[DiffRow]:
@@ -140,7 +155,7 @@ def test_rows_of_one_side_and_rows_that_differ_are_marked(frameworks: Diff) -> N
 
 
 def test_the_first_sentences_say_how_much_and_why(frameworks: Diff) -> None:
-    html = page(frameworks)
+    html = readable(page(frameworks))
     (verdict,) = re.findall(r'id="verdict"[^>]*>([^<]*)<', html)
     assert verdict == "While recording, a step takes 1.000 ms of wall time in B and 1.000 ms in A: 1.00×."  # noqa: RUF001
     assert f"summed over all threads: {frameworks.total.ratio:.2f}×." in html  # noqa: RUF001
@@ -165,7 +180,7 @@ def test_notices_come_with_their_level(steps_of: StepsOf, language: str) -> None
     assert [notice.code for notice in found.notices] == ["few_steps"]
     sentence = render_statement("diff", found.notices[0], language=language)
     level = texts(language)["ui.level.warning"]
-    assert f'<strong class="level">{level}</strong><span>{sentence}</span>' in page(found, language=language)
+    assert f'<strong class="level">{level}</strong>{sentence}</li>' in readable(page(found, language=language))
 
 
 def test_both_sides_have_a_card(frameworks: Diff) -> None:
@@ -178,7 +193,7 @@ def test_both_sides_have_a_card(frameworks: Diff) -> None:
 
 
 def test_bars_go_from_the_largest_increase_to_the_largest_decrease(frameworks: Diff) -> None:
-    html = page(frameworks)
+    html = readable(page(frameworks))
     chart = html[html.index('class="bars"') : html.index('id="rows"')]
     labels = re.findall(r"<bdi>([^<]*)</bdi>", chart)
     known = texts("en")
@@ -197,12 +212,37 @@ def test_small_bars_share_one(steps_of: StepsOf) -> None:
     assert f"({20 - page_rows.MOST_BARS} more)" in html
 
 
+def test_a_single_small_bar_has_its_own_name_and_place(steps_of: StepsOf) -> None:
+    count = page_rows.MOST_BARS + 1
+    before = steps_of([(f"op{number}", 100) for number in range(count)])
+    after = steps_of([(f"op{number}", 200 + number) for number in range(count)])
+    html = readable(page(up.diff(before, after)))
+    labels = re.findall(r"<bdi>(op\d+)</bdi></span>", html)
+    assert labels == [f"op{number}" for number in reversed(range(count))]
+
+
+def test_a_page_of_one_step_and_one_call_has_no_plural(steps_of: StepsOf) -> None:
+    before, after = (steps_of([("conv", 100 * calls)] * calls, steps=1) for calls in (2, 1))
+    html = readable(page(up.diff(before, after)))
+    assert "One side has only 1 recorded step," in html
+    assert "1 call per step instead of 2" in html
+
+
+def test_a_card_lists_time_outside_of_steps_only_if_there_is_some(steps_of: StepsOf) -> None:
+    inside = steps_of([("conv", 300)])
+    outside = TraceBuilder(frameworks={"torch": "1"}, first_step=0, last_step=0)
+    outside.step(0, 0, 1000).op("conv", 0, 300, framework="torch").op("conv", 2000, 300, framework="torch")
+    cards = readable(page(up.diff(inside, outside.build()))).partition('id="candidate"')
+    assert "Outside of steps" not in cards[0]
+    assert "Outside of steps</dt><dd>0.300 us" in cards[2]
+
+
 def test_names_never_become_markup(steps_of: StepsOf) -> None:
     hostile = [(name, 1000 * (place + 1), {"input_shapes": name}) for place, name in enumerate(HOSTILE)]
     doubled = [(name, 2 * took, columns) for name, took, columns in hostile]
     first, second = steps_of(hostile, run=HOSTILE[0]), steps_of(doubled, run=HOSTILE[1], framework="<b>torch</b>")
     html = page(up.diff(first, second, by="name"))
-    assert len(re.findall(r"</?script", html)) == 4
+    assert len(re.findall(r"<script", html)) == len(re.findall(r"</script", html)) == len(SHARED_SCRIPTS) + 3
     assert len(re.findall(r"</style", html)) == 2
     assert not re.search(r"<(img|b)\b", html)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\u202a-\u202e]", html)
@@ -214,10 +254,32 @@ def test_names_never_become_markup(steps_of: StepsOf) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_page_speaks_one_language(frameworks: Diff, language: str) -> None:
     html = page(frameworks, language=language)
-    assert f'lang="{"zh-CN" if language == "zh" else "en"}"' in html
-    chinese = re.findall(r"[\u4e00-\u9fff]+", html)
+    assert f'<html lang="{"zh-CN" if language == "zh" else "en"}"' in html
+    chinese = re.findall(r"[\u4e00-\u9fff]+", readable(html))
     assert (len(chinese) > 50) == (language == "zh")
     assert not re.search(r">\s*(ui|diff)\.", html)
+
+
+def test_a_page_is_the_same_in_whichever_language_it_was_written(frameworks: Diff) -> None:
+    pages = [page(frameworks, language=language) for language in LANGUAGES]
+    assert translations(pages[0]) == translations(pages[1])
+    keys = [re.findall(r' data-(?:text|title|label|placeholder)="([^"]*)"', html) for html in pages]
+    assert keys[0] == keys[1]
+    assert set(keys[0]) <= translations(pages[0])["en"].keys()
+
+
+def test_only_what_differs_between_languages_is_in_the_page_twice(frameworks: Diff) -> None:
+    known = translations(page(frameworks))
+    assert known["en"]["page.line.2"] == "Conv forward"
+    assert known["zh"]["page.line.2"] == "Conv 前向"
+    assert "Conv2D" not in known["en"].values()
+
+
+def test_braces_in_names_are_no_placeholders_for_the_scripts(steps_of: StepsOf) -> None:
+    sides = [
+        steps_of([("{version}", took, {**CONV, "origin": "{version}"})], framework=str(took)) for took in (100, 300)
+    ]
+    assert "{{version}} forward" in translations(page(up.diff(*sides)))["en"].values()
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -63,6 +63,14 @@ def test_hostile_names_break_neither_lines_nor_tables(steps_of: StepsOf) -> None
     assert len(widths) == 1
 
 
+def test_a_side_of_one_step_and_one_thread_has_no_plural(steps_of: StepsOf) -> None:
+    one, two = steps_of([("conv", 300)], steps=1), steps_of([("conv", 300)], steps=2)
+    first, second = headlines(up.diff(one, two))
+    assert " 1 recorded step of " in first
+    assert " 1 thread;" in first
+    assert " 2 recorded steps of " in second
+
+
 def test_it_speaks_chinese(found: up.Diff) -> None:
     assert headlines(found, language="zh")[0].startswith("基线")
     assert "前向" in as_text(found, language="zh")

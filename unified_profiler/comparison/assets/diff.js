@@ -1,12 +1,13 @@
 'use strict';
-/* Interaction on a diff page: folding, searching and sorting rows, and choosing a color theme. */
-(() => {
+/* Interaction on a diff page: folding, searching and sorting rows, and choosing a language and a color theme. */
+(up => {
   const root = document.documentElement;
-  const byId = id => document.getElementById(id);
-  const [table, body, search, onlyDiffering, count] = ['tree', 'tree-rows', 'search', 'only-differs', 'count'].map(byId);
+  const {byId} = up;
+  const [table, body, search, onlyDiffering] = ['tree', 'tree-rows', 'search', 'only-differs'].map(byId);
+  const columns = [...table.tHead.querySelectorAll('[data-column]')];
   const tree = {wanted: true, children: []};
   const nodes = [...body.rows].map(row => ({
-    row, level: Number(row.dataset.level), name: row.cells[0].title.toLowerCase(), button: row.querySelector('button'),
+    row, level: Number(row.dataset.level), name: '', button: row.querySelector('button'),
     differs: row.classList.contains('differs'), alone: Boolean(row.querySelector('.only')), children: [], open: true,
   }));
   let before = null;  // which rows were open when a search began
@@ -44,8 +45,7 @@
       }
     };
     below(tree, true, false);
-    count.textContent = count.dataset.text.replace('{shown_count}', found.toLocaleString(root.lang))
-      .replace('{all_count}', nodes.length.toLocaleString(root.lang));
+    byId('count').textContent = up.text('ui.rows_of', {shown_count: found, all_count: nodes.length});
   }
 
   function searched() {
@@ -62,12 +62,20 @@
 
   function foldAll(open) { nodes.forEach(node => { node.open = open; }); show(); }
 
-  /** Sort by a column within each level: the largest first, names from A to Z, and what is not known last. */
-  function sort(heading) {
+  /** Sort by a column, by default the largest first and names from A to Z; by one that is sorted, in the other direction. */
+  function choose(column) {
+    const heading = column.closest('th');
+    const others = {ascending: 'descending', descending: 'ascending'};
+    sort(heading, others[heading.ariaSort] ?? (heading.cellIndex ? 'descending' : 'ascending'));
+    up.keepInAddress({sort: column.dataset.column, order: heading.ariaSort});
+  }
+
+  /** Sort within each level; what is not known comes last. */
+  function sort(heading, direction) {
     const at = heading.cellIndex;
-    const largestFirst = heading.ariaSort ? heading.ariaSort === 'ascending' : at > 0;
+    const largestFirst = direction === 'descending';
     for (const other of heading.parentElement.cells) other.ariaSort = null;
-    heading.ariaSort = largestFirst ? 'descending' : 'ascending';
+    heading.ariaSort = direction;
     const value = node => (at ? parseFloat(node.row.cells[at].dataset.value) : node.name);
     const sign = largestFirst ? -1 : 1;
     const order = (a, b) => Number.isNaN(a) - Number.isNaN(b) || (a > b ? sign : a < b ? -sign : 0);
@@ -79,12 +87,10 @@
   }
 
   function listen() {
-    for (const title of table.tHead.querySelectorAll('[data-column]')) {
-      const button = document.createElement('button');
-      button.type = 'button';
-      title.replaceWith(button);
-      button.append(title);
-      button.addEventListener('click', () => sort(button.parentElement));
+    for (const column of columns) {
+      const button = up.element('button', {type: 'button', onclick: () => choose(column)});
+      column.replaceWith(button);
+      button.append(column);
     }
     const of = new Map(nodes.map(node => [node.row, node]));
     body.addEventListener('click', ({target}) => {
@@ -93,8 +99,9 @@
       node.open = !node.open;
       show();
     });
-    search.addEventListener('input', searched);
-    onlyDiffering.addEventListener('change', show);
+    const keepSearch = up.later(() => up.keepInAddress({search: search.value.trim()}), 300);  // browsers limit how often
+    search.addEventListener('input', () => { searched(); keepSearch(); });
+    onlyDiffering.addEventListener('change', () => { show(); up.keepInAddress({rows: onlyDiffering.checked && 'different'}); });
     for (const [id, open] of [['fold', false], ['unfold', true]]) {
       byId(id).hidden = !nodes.some(node => node.button);
       byId(id).addEventListener('click', () => foldAll(open));
@@ -105,8 +112,32 @@
     if (theme === 'auto') delete root.dataset.theme; else root.dataset.theme = theme;
   }
 
+  /** Put all texts in a language. Names of rows may be words of it, so their order by name and what a search finds may change. */
+  function useLanguage(language) {
+    up.setLanguage(language);
+    up.translatePage();
+    for (const node of nodes) node.name = node.row.cells[0].title.toLowerCase();
+    const [byName] = table.tHead.rows[0].cells;
+    if (byName.ariaSort) sort(byName, byName.ariaSort);
+    searched();
+  }
+
+  /** Show the view that the address names: what is sought, whether all rows are listed, and their order. */
+  function followAddress() {
+    search.value = up.chosenInAddress('search') ?? '';
+    onlyDiffering.checked = up.chosenInAddress('rows') === 'different';
+    searched();
+    const sorted = columns.find(column => column.dataset.column === up.chosenInAddress('sort'));
+    if (sorted) sort(sorted.closest('th'), up.chosenInAddress('order') === 'ascending' ? 'ascending' : 'descending');
+  }
+
   function settings() {
-    const theme = byId('theme');
+    const [language, theme] = [byId('language'), byId('theme')];
+    language.value = up.chosenInAddress('language');
+    if (language.selectedIndex < 0) language.value = root.lang.slice(0, 2);
+    up.useTexts(JSON.parse(byId('translations').textContent), language.value);
+    useLanguage(language.value);
+    language.addEventListener('change', () => { useLanguage(language.value); up.keepInAddress({language: language.value}); });
     theme.value = root.dataset.theme ?? 'auto';
     theme.addEventListener('change', () => {
       useTheme(theme.value);
@@ -120,7 +151,11 @@
 
   grow();
   listen();
+  up.keyboardHelp({
+    dialog: byId('keys'), button: byId('keys-button'), search: () => search,
+    keys: [[['/'], 'ui.keys.search'], [['Enter', 'Space'], 'ui.keys.fold'], [['?'], 'ui.keys.overview'], [['Esc'], 'ui.keys.close']],
+  });
   settings();
-  searched();
+  followAddress();
   root.dataset.ready = 'complete';
-})();
+})(window.unifiedProfilerReport);

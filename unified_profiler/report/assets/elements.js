@@ -44,6 +44,7 @@
   function translatePage() {
     for (const found of document.querySelectorAll('[data-text]')) found.textContent = up.text(found.dataset.text);
     for (const found of document.querySelectorAll('[data-label]')) found.setAttribute('aria-label', up.text(found.dataset.label));
+    for (const found of document.querySelectorAll('[data-title]')) found.title = up.text(found.dataset.title);
     for (const found of document.querySelectorAll('[data-placeholder]')) found.placeholder = up.text(found.dataset.placeholder);
   }
 
