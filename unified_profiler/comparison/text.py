@@ -100,8 +100,9 @@ def headlines(diff: DiffRecord, *, language: str = "en") -> list[str]:
 
 def remarks(diff: DiffRecord, *, language: str = "en") -> list[str]:
     """Return the notices."""
-    label = {level: texts(language)[f"summary.{level}"] for level in ("error", "warning", "info")}
-    return [f"{label[notice.level]} {render_statement('diff', notice, language=language)}" for notice in diff.notices]
+    separator = texts(language)["ui.sentence_separator"]
+    label = {level: texts(language)[f"summary.{level}"] + separator for level in ("error", "warning", "info")}
+    return [label[notice.level] + render_statement("diff", notice, language=language) for notice in diff.notices]
 
 
 def side_line(name: SideName, side: Side, diff: DiffRecord, *, language: str = "en") -> str:

@@ -101,4 +101,4 @@ def test_notices_call_the_sides_in_their_language(steps_of: StepsOf) -> None:
     found = up.diff(steps_of([("a", 900, named), ("b", 100)]), steps_of([("a", 900, named)], framework="tensorflow"))
     (said,) = [notice for notice in found.notices if notice.code == "unnamed_part"]
     assert "10.0% of the baseline's time" in said.text
-    assert any("基线" in line for line in remarks(found, language="zh"))
+    assert any("\uff1a基线有 10.0%" in line for line in remarks(found, language="zh"))
