@@ -24,6 +24,9 @@ _NAMED_BY_KINETO = re.compile(r"^thread \d+ \((.+)\)$")
 _HASH = re.compile(r"/-?\d{6,}$")
 """What TensorFlow adds to the names of its threads."""
 _ONLY_NUMBER = re.compile(r"-?\d+")
+MAIN_THREAD, WORKER = "main thread", "worker"
+_MAIN_OF_PYTHON = "MainThread"
+_LARGEST_THREAD_ID = 1 << 22  # of Linux
 _LARGEST_NUMBER = 2**31 - 1  # viewers keep process and thread ids in 32 bits
 
 
@@ -52,13 +55,21 @@ class TrackSource:
     @property
     def thread_name(self) -> str:
         """The readable name of the thread, without ids that mean nothing outside the process."""
-        if self.device is None and self.tid is not None and self.tid == self.pid:
-            return "main thread"
+        is_main = self.tid is not None and self.tid == self.pid
+        if self.device is None and (is_main or self.thread == _MAIN_OF_PYTHON):
+            return MAIN_THREAD
         name = (self.thread or "").strip()
         name = _HASH.sub("", _NAMED_BY_KINETO.sub(r"\1", name))
         if name and not _ONLY_NUMBER.fullmatch(name):
             return name
-        return f"thread {self.tid}" if self.tid is None or self.tid < FIRST_LANE else f"lane {self.tid - FIRST_LANE}"
+        if self.tid is not None and self.tid >= FIRST_LANE:
+            return f"lane {self.tid - FIRST_LANE}"
+        return f"thread {self.tid}" if self.has_system_id else WORKER
+
+    @property
+    def has_system_id(self) -> bool:
+        """Whether the thread has an id that the system gave it; some profilers record other numbers."""
+        return self.tid is not None and 0 < self.tid <= _LARGEST_THREAD_ID
 
     @property
     def order(self) -> tuple[int, str, bool, int, bool, int]:
@@ -188,7 +199,7 @@ def _numbered_names(sources: Iterable[TrackSource]) -> Iterator[str]:
     seen: Counter[tuple[Any, str]] = Counter()
     for source in sources:
         name = source.thread_name
-        if source.tid is None or source.tid >= FIRST_LANE:  # others have the id of a thread
+        if source.tid is None or source.tid >= FIRST_LANE or name in {MAIN_THREAD, WORKER}:  # others have an id
             seen[source.process, name] += 1
             number = seen[source.process, name]
             name = name if number == 1 else f"{name} {number}"

@@ -11,11 +11,15 @@ from unified_profiler.errors import ConfigurationError
 
 _SIZE = re.compile(r"\s*\d*\.?\d+\s*[a-zA-Z]*\s*", re.ASCII)
 _LARGEST = 1 << 62
+_MINUTE = 60_000_000_000
 
 
 def format_time(nanoseconds: float) -> str:
-    """Format a duration in us, ms or s with three decimals."""
+    """Format a duration in us, ms or s with three decimals, and from a minute on as `3 min 12 s`."""
     size = abs(nanoseconds)
+    if size >= _MINUTE:
+        minutes, seconds = divmod(size, _MINUTE)
+        return f"{'-' if nanoseconds < 0 else ''}{minutes:,.0f} min {seconds // 1_000_000_000:.0f} s"
     if size >= 1_000_000_000:
         return f"{nanoseconds / 1_000_000_000:.3f} s"
     if size >= 1_000_000:
@@ -24,10 +28,10 @@ def format_time(nanoseconds: float) -> str:
 
 
 def format_bytes(count: float) -> str:
-    """Format a size in B, KiB, MiB or GiB, which are multiples of 1024."""
-    for unit, size in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+    """Format a size in B, KiB, MiB, GiB or TiB, which are multiples of 1024."""
+    for unit, size in (("TiB", 1024**4), ("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
         if abs(count) >= size:
-            return f"{count / size:.2f} {unit}"
+            return f"{count / size:,.2f} {unit}"
     return f"{count:g} B"
 
 

@@ -29,6 +29,9 @@ def test_files_share_no_tracks_and_have_the_same_numbers() -> None:
         ("thread 8 (pt_autograd_0)", 8, "pt_autograd_0"),
         ("tf_Compute/-4167822334584030351", FIRST_LANE, "tf_Compute"),
         ("-549452224", 9, "thread 9"),
+        ("-549452224", -549452224, "worker"),
+        (None, 140_000_000_000, "worker"),
+        ("MainThread", FIRST_LANE, "main thread"),
         ("3", FIRST_LANE + 2, "lane 2"),
         (None, 9, "thread 9"),
         ("worker 3", 9, "worker 3"),
@@ -52,3 +55,13 @@ def test_lanes_of_one_name_are_numbered() -> None:
     )
     names = [track.name for track in lay_out_tracks(events).tracks]
     assert names == ["tf_Compute", "tf_Compute 2", "tf_Compute 3"]
+
+
+def test_the_lane_of_the_main_thread_and_workers_are_numbered() -> None:
+    events = event_table(
+        {"name": "op", "layer": "framework", "kind": "op", "start_ns": [1, 2, 3, 4], "duration_ns": 1, "pid": 7}
+        | {"tid": [7, FIRST_LANE, -5, -6], "thread": ["MainThread", "MainThread", None, None]},
+        rows=4,
+    )
+    names = {track.name for track in lay_out_tracks(events).tracks}
+    assert names == {"main thread", "main thread 2", "worker", "worker 2"}
