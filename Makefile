@@ -88,12 +88,13 @@ editable: $(ENVIRONMENT)
 	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	rm -f $(INSTALLED)
 
-# The browser that opens reports, and exported traces in the Perfetto UI. If it is missing, a message is printed.
+# The browser that opens reports, and exported traces in the Perfetto UI, and a font with Chinese characters for them. If
+# the browser is missing, a message is printed.
 browser:
-	@if command -v chromium >/dev/null; then exit 0; fi; \
+	@if command -v chromium >/dev/null && fc-list :lang=zh 2>/dev/null | grep -q .; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  echo "Installing chromium for the browser tests"; \
-	  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
+	  echo "Installing chromium and a Chinese font for the browser tests"; \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fontconfig fonts-wqy-zenhei >/dev/null; \
 	fi; \
 	command -v chromium >/dev/null || { \
 	  echo "################################################################################"; \

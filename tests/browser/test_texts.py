@@ -31,14 +31,14 @@ def page(browser: Any) -> Iterator[Any]:
 
 
 def values_of(text: str, number: float) -> dict[str, Value]:
-    """Return a value for each placeholder; durations and sizes as texts, since the page has more units for them."""
+    """Return a value for each placeholder."""
     names = {name for _, name, _, _ in Formatter().parse(text) if name}
-    numeric = ("_count", "_share", "_ratio")
+    numeric = ("_count", "_share", "_ratio", "_ns", "_bytes")
     return {name: WORDS.get(name, number if name.endswith(numeric) else f"<{name}> {{rank}}") for name in names}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("number", [0, 1, 2, 1234])
+@pytest.mark.parametrize("number", [0, 1, 2, 1234, 17_550_000, 192_345_678_901, 12**15])
 def test_every_text_reads_as_python_writes_it(page: Any, language: str, number: int) -> None:
     cases = {key: values_of(text, number) for key, text in texts(language).items()}
     all_texts = {name: texts(name) for name in LANGUAGES}

@@ -20,7 +20,7 @@ ALLOCATED = "memory allocated since recording began"
 
 
 _TEXTS = {"name": pa.string(), "device": pa.string(), "layer": pa.string()}
-_SCHEMA = pa.schema({**_TEXTS, "start_ns": pa.int64(), "value": pa.float64(), "bytes": pa.int64()})
+_SCHEMA = pa.schema({**_TEXTS, "cycle": pa.int32(), "start_ns": pa.int64(), "value": pa.float64(), "bytes": pa.int64()})
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Counter:
     """Whether it was sampled from the hardware."""
     time_ns: Ints
     value: npt.NDArray[np.float64]
+    most_in_cycle: int
+    """The largest number of values in one cycle."""
 
     @property
     def unit(self) -> str:
@@ -58,7 +60,8 @@ def _rank_counters(run: Run, rank: int) -> Iterator[Counter]:
         curve = counted.filter(pc.and_(rows, counted.column("value").is_valid()))
         if len(curve):
             sampled = bool(pc.any(pc.and_(rows, hardware)).as_py())
-            yield Counter(rank, name, device, sampled, ints(curve, "start_ns"), curve.column("value").to_numpy())
+            values = curve.column("value").to_numpy()
+            yield Counter(rank, name, device, sampled, ints(curve, "start_ns"), values, _most_in_cycle(curve))
     yield from _allocated(rank, [_joined([table.filter(pa.array(is_kind(table, Kind.MEMORY)))]) for table in tables])
 
 
@@ -72,7 +75,12 @@ def _allocated(rank: int, cycles: Sequence[pa.Table]) -> Iterator[Counter]:
         totals = [np.cumsum(ints(cycle, "bytes", null=0)).astype(np.float64) for cycle in own]
         above_lowest = [total - total.min(initial=0.0) for total in totals]
         time_ns = np.concatenate([ints(cycle, "start_ns") for cycle in own])
-        yield Counter(rank, ALLOCATED, device.as_py(), False, time_ns, np.concatenate(above_lowest))
+        values = np.concatenate(above_lowest)
+        yield Counter(rank, ALLOCATED, device.as_py(), False, time_ns, values, max(map(len, own)))
+
+
+def _most_in_cycle(curve: pa.Table) -> int:
+    return int(np.unique(ints(curve, "cycle"), return_counts=True)[1].max())
 
 
 def _joined(tables: Sequence[EventTable]) -> pa.Table:

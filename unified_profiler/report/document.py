@@ -30,6 +30,8 @@ GROUPINGS = ("name", "op", "shapes", "module")
 MOST_ROWS = 2000
 MOST_STEPS = 5000
 MOST_POINTS = 1000
+FEWEST_SAMPLES = 5
+"""Samples that a window must have for its hardware to be drawn."""
 MOST_RANKS = 16
 """Ranks with tables, a call tree and timelines of their own."""
 
@@ -67,14 +69,13 @@ def document(source: Source, *, language: str | None = None) -> dict[str, Any]:
         "regions": _regions(breakdown),
         "categories": span_categories(),
         "operators": {by: _operators(analyses, ranks, by) for by in GROUPINGS},
+        "ops": {row.name: row.op for row in analyses.operators("name", "op").rows if row.op},
         "api": _of_ranks(analyses, ranks, lambda own: _table(own.api_calls)) if len(analyses.api_calls) else [],
-        "flames": [
-            {"rank": rank, "cycle": None, "step": None, "details": [], **call_tree(parts)}
-            for rank, parts in spans.items()
-        ],
+        "flames": [{"rank": rank, "cycle": None, "step": None, **call_tree(parts)} for rank, parts in spans.items()],
         "timelines": steps.documents,
         "steps_without_timeline": steps.left_out,
-        "curves": [_curve(counter, origin) for counter in analyses.counters if counter.rank in ranks],
+        "curves": [_curve(each, origin) for each in analyses.counters if each.rank in ranks and _is_dense(each)],
+        "sampled": any(counter.hardware for counter in analyses.counters),
         "devices": devices and device_view(analyses.run, devices, ranks=list(ranks), origin_ns=origin),
         "ranks": None if table is None else {**_cut(rank_view(table)), "table": _table(table.ranks)},
     }
@@ -160,6 +161,11 @@ def _curve(counter: Counter, origin: int) -> dict[str, Any]:
         "value": [round(value, 3) for value in counter.value[kept].tolist()],
         "left_out": len(counter.value) - len(kept),
     }
+
+
+def _is_dense(counter: Counter) -> bool:
+    """Return whether some window has enough samples for a curve; allocations are no samples."""
+    return not counter.hardware or counter.most_in_cycle >= FEWEST_SAMPLES
 
 
 def _extremes(counter: Counter) -> Ints:

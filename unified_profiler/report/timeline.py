@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from unified_profiler.analysis.columns import Coded, coded, ints
+from unified_profiler.analysis.columns import coded, ints
 from unified_profiler.analysis.tracks import Track
-from unified_profiler.model.columns import Index
-from unified_profiler.model.nesting import FIRST_LANE, Ints
+from unified_profiler.model.nesting import Ints
 from unified_profiler.presentation.texts import shortened
 from unified_profiler.report.slices import Slices
 from unified_profiler.report.spans import TraceSpans
@@ -77,7 +76,7 @@ class _WindowedTrace:
     def __init__(self, spans: TraceSpans) -> None:
         self.spans = spans
         self.windows = _windows(spans)
-        self._detail, self._details = _details(coded(spans.events, "module"), coded(spans.events, "input_shapes"))
+        self._texts = {name: coded(spans.events, name) for name in ("module", "input_shapes")}
 
     def rows_in(self, window: _Window) -> Ints:
         """Return the spans that overlap a window."""
@@ -88,7 +87,8 @@ class _WindowedTrace:
         """Return the timeline of the longest spans, which include the parents of all spans in it."""
         spans, rows = self.spans, self.rows_in(window)
         kept = rows if len(rows) <= most else rows[np.argsort(-spans.duration[rows], kind="stable")[:most]]
-        detail, details = used_texts(self._detail[kept], self._details)
+        module, modules = self._used("module", kept)
+        shapes, shape_texts = self._used("input_shapes", kept)
         slices = Slices(
             track=spans.lanes.of_row[kept],
             depth=spans.depth[kept],
@@ -97,7 +97,7 @@ class _WindowedTrace:
             own=spans.own[kept],
             name=spans.name.codes[kept].astype(np.int64),
             category=spans.category[kept],
-            more={"detail": detail},
+            more={"module": module, "shapes": shapes},
         )
         tracks = [{"name": _track_name(lane), "device": lane.source.device} for lane in spans.lanes.tracks]
         return {
@@ -106,13 +106,18 @@ class _WindowedTrace:
             "step": window.step,
             "start": window.start - origin_ns,
             "duration": window.duration,
-            "details": details,
+            "modules": modules,
+            "shapes": shape_texts,
             **slices.to_document(spans.name.values, tracks),
             "left_out": {
                 "count": len(rows) - len(kept),
                 "self_ns": int(spans.own[rows].sum() - spans.own[kept].sum()),
             },
         }
+
+    def _used(self, name: str, rows: Ints) -> tuple[Ints, list[str]]:
+        texts = self._texts[name]
+        return used_texts(texts.codes[rows].astype(np.int64), texts.values)
 
 
 def _windows(spans: TraceSpans) -> list[_Window]:
@@ -134,19 +139,6 @@ def _prioritized(sources: Sequence[_WindowedTrace], rank: int) -> Iterator[tuple
         yield steps[index]
 
 
-def _details(module: Coded, shapes: Coded) -> tuple[Ints, list[str]]:
-    """Return the codes and distinct texts of the details of each span: its module and input shapes; -1 for none."""
-    pair = (module.codes.astype(np.int64) + 1) * (len(shapes.values) + 1) + shapes.codes + 1
-    used, codes = np.unique(pair, return_inverse=True)
-    texts = Index()
-    of_pair = []
-    for number in used.tolist():
-        first, second = divmod(number, len(shapes.values) + 1)
-        parts = [values[code - 1] for values, code in ((module.values, first), (shapes.values, second)) if code]
-        of_pair.append(texts["  ".join(parts)] if parts else -1)
-    return np.array(of_pair, np.int64)[codes.reshape(-1)], list(texts)
-
-
 def used_texts(codes: Ints, texts: Sequence[str]) -> tuple[Ints, list[str]]:
     """Renumber the codes for the texts that are used; -1 stays."""
     used, number = np.unique(codes, return_inverse=True)
@@ -157,5 +149,5 @@ def used_texts(codes: Ints, texts: Sequence[str]) -> tuple[Ints, list[str]]:
 def _track_name(lane: Track) -> str:
     """Return the name of a thread, with its system id if it has one that is not already in the name."""
     name, number = lane.name, lane.source.tid
-    given = number is not None and number != lane.source.pid and number < FIRST_LANE and str(number) not in name
+    given = lane.source.has_system_id and number != lane.source.pid and str(number) not in name
     return f"{name} ({number})" if given else name

@@ -42,9 +42,10 @@ def test_starts_are_differences_from_the_beginning_of_the_step(trace: up.Trace) 
 
 def test_module_and_shapes_are_details(trace: up.Trace) -> None:
     document = drawn(trace).documents[0]
-    details = dict(zip(document["slices"]["name"], document["slices"]["detail"], strict=True))
-    mm, relu = (details[document["names"].index(name)] for name in ("aten::mm", "aten::relu"))
-    assert (document["details"][mm], relu) == ("net.0  [[4,4]]", -1)
+    mm, relu = (document["slices"]["name"].index(document["names"].index(name)) for name in ("aten::mm", "aten::relu"))
+    for key, texts, text in (("module", "modules", "net.0"), ("shapes", "shapes", "[[4,4]]")):
+        codes = document["slices"][key]
+        assert (document[texts][codes[mm]], codes[relu]) == (text, -1)
 
 
 def test_slices_of_a_lane_never_overlap(trace: up.Trace) -> None:

@@ -3,6 +3,7 @@
 (up => {
   const CONFIG = {displayModeBar: false, displaylogo: false, responsive: true, showTips: false, logging: 0, doubleClick: 'reset+autosize'};
   const MOST_ROWS = 300;        // of the numbers beside a chart
+  const MOST_TICKS = 16;        // one at each whole number up to this many
   const charts = [];
   let plotly = null;
   let finished = false;
@@ -55,6 +56,17 @@
       if (more > 0) this.numbers.append(up.element('p', {class: 'note'}, up.text('ui.chart.more_rows', {left_count: more})));
     }
 
+    /** Let the horizontal axis have ticks at whole numbers only, also where it is zoomed into. */
+    keepWhole() {
+      const set = () => {
+        const [first, last] = this.plot.layout.xaxis.range;
+        const dtick = last - first <= MOST_TICKS ? 1 : null;
+        if ((this.plot.layout.xaxis.dtick ?? null) !== dtick) plotly.relayout(this.plot, {'xaxis.dtick': dtick});
+      };
+      set();
+      this.plot.on('plotly_relayout', set);
+    }
+
     /** Draw it, if it is on the page that is shown: elsewhere nothing has a size. */
     draw() {
       this.drawn = isShown(this);
@@ -63,6 +75,8 @@
       const {data, layout, height, onclick} = this.made;
       plotly.react(this.plot, data, withStyle(layout, height), CONFIG);
       this.plot.removeAllListeners('plotly_click');
+      this.plot.removeAllListeners('plotly_relayout');
+      if (layout.xaxis.whole) this.keepWhole();
       if (onclick) this.plot.on('plotly_click', ({points}) => onclick(points[0].customdata));
     }
   }

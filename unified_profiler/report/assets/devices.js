@@ -115,8 +115,14 @@
       [up.text(isGap ? 'column.cause' : 'column.category'), isGap ? up.text(`hint.cause.${name}`) : up.word('category', category)],
       [up.text('ui.slices.start'), `${slices.start[slice] < 0 ? '' : '+'}${up.duration(slices.start[slice])}`],
     ];
-    if (slices.detail(slice)) pairs.push([up.text(isGap ? 'column.host_activity' : 'column.operator'), up.visible(slices.detail(slice), 400)]);
+    const [detail, grid, moved] = [slices.text(slice, 'detail'), slices.text(slice, 'grid'), slices.source.slices.bytes[slice]];
+    const {name: device, device: stream} = slices.source.tracks[slices.source.slices.track[slice]];
+    pairs.push([up.text(stream ? 'column.stream' : 'column.device'), up.visible(stream ? `${stream}, ${device}` : device, 80)]);
+    if (detail) pairs.push([up.text(isGap ? 'column.host_activity' : 'column.operator'), up.visible(detail, 400)]);
     if (delay >= 0) pairs.push([up.text('ui.devices.delay'), up.duration(delay)]);
+    if (grid) pairs.push([up.text('column.grid'), up.visible(grid, 80)]);
+    if (moved >= 0) pairs.push([up.text('column.total_bytes'), up.show('_bytes', moved)]);
+    if (moved > 0 && length) pairs.push([up.text('column.bandwidth'), up.number(moved / length, {maximumSignificantDigits: 4})]);
     return [up.visible(label(name)), ...pairs];
   }
 

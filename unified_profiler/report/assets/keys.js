@@ -21,8 +21,8 @@
   }
 
   function goTo(field) {
-    field.focus();
-    field.select();
+    field?.focus();
+    field?.select();
   }
 
   /** The texts come with the language: they are put in by `translatePage`. */

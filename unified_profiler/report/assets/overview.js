@@ -4,7 +4,8 @@
   const MOST_SLOW = 3;          // slow ranks on the first screen; the page about ranks has all
 
   function drawOverview({summary, title}) {
-    up.byId('overview-title').replaceChildren(up.element('bdi', {}, up.visible(title, 120)));
+    const run = summary.run && summary.run !== title ? up.element('small', {id: 'overview-run'}, up.visible(summary.run, 60)) : null;
+    up.byId('overview-title').replaceChildren(up.element('bdi', {}, up.visible(title, 120)), ' ', run ?? '');
     document.title = `${up.visible(title, 120)} · unified_profiler`;
     up.byId('to-ranks').hidden = !summary.ranks_verdict.length;
     up.byId('to-devices').hidden = !summary.devices.length;

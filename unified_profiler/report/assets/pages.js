@@ -17,7 +17,8 @@
 
   /** Show what the address names at the place that it has now: what stands above it has been drawn meanwhile. */
   function arrive() {
-    if (!moved && root.dataset.page === undefined) addressed()?.scrollIntoView({behavior: 'instant'});
+    const target = addressed();
+    if (!moved && target && target.id !== root.dataset.page) target.scrollIntoView({behavior: 'instant'});
   }
 
   /** Turn to the page that holds what the address names; what is on no page, as the main part, is on this one. */
@@ -32,7 +33,7 @@
       link.setAttribute('aria-current', 'page');
       link.scrollIntoView({inline: 'nearest', block: 'nearest'});
     }
-    if (page || !target) scrollTo({top: 0, behavior: 'instant'}); else target.scrollIntoView({behavior: 'instant'});
+    if (!target || target.id === page) scrollTo({top: 0, behavior: 'instant'}); else target.scrollIntoView({behavior: 'instant'});
     if (moveFocus && section) { section.tabIndex = -1; section.focus({preventScroll: true}); }
     up.showCharts();
   }

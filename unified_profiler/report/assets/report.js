@@ -4,6 +4,11 @@
   const root = document.documentElement;
   const nonce = document.currentScript.nonce;
   const redraws = [];
+  const KEYS = [
+    [['/'], 'ui.keys.search'], [['?'], 'ui.keys.overview'], [['W', 'S'], 'ui.keys.zoom'], [['A', 'D'], 'ui.keys.pan'],
+    [['←', '↑', '→', '↓'], 'ui.keys.walk'], [['Enter', 'F'], 'ui.keys.zoom_to'], [['0'], 'ui.keys.all'], [['[', ']'], 'ui.keys.steps'],
+    [['Esc'], 'ui.keys.escape'],
+  ];
 
   /** Gzip in base64, as text. */
   async function unpacked(packed) {
@@ -16,7 +21,7 @@
     reached('started');
     try {
       const data = JSON.parse(await unpacked(up.byId('packed-document').textContent));
-      up.useTexts(data.texts, data.language);
+      up.useTexts(data.texts, up.chosenInAddress('language') ?? data.language);
       build(data);
       reached('interactive');
     } catch (error) {
@@ -42,48 +47,46 @@
     trouble.textContent = `${up.text('ui.trouble')} ${error}`;
   }
 
-  /** Set up the sections there is something for; the others go, with their links. */
+  /** Set up the sections there is something for; of the others, the last section says how they are recorded. */
   function build(data) {
     up.byId('parts-lead').firstElementChild.dataset.text = data.devices ? 'ui.parts.lead_host' : 'ui.parts.lead';
+    up.keyboardHelp({dialog: up.byId('keys'), button: up.byId('keys-button'), search: searchInView, keys: KEYS});
+    up.addReadingLinks();
+    const missing = up.missing(data);
+    up.drawMissing(missing);
     up.translatePage();
     redraw(() => up.drawOverview(data));
-    const timeline = when(data.timelines.some(hasSlices), 'timeline', () => up.timelineSection(data));
-    if (timeline) redraws.push(timeline.draw);
-    for (const [id, there, section] of [
-      ['operators', true, up.operatorsSection],
-      ['flame', data.flames.some(hasSlices), up.flameSection],
-      ['api', data.api.length, up.apiSection],
-      ['devices', data.devices, up.devicesPage],
-      ['ranks', data.ranks, up.ranksPage],
-    ]) {
-      const draw = when(there, id, () => section(data));
-      if (draw) redraws.push(draw);
-    }
-    buildCharts(data, timeline?.choose);
+    const when = (id, make) => (id in missing ? null : make());
+    const timeline = when('timeline', () => up.timelineSection(data));
+    const flame = when('flame', () => up.flameSection(data));
+    const draws = [
+      timeline?.draw, flame?.draw, up.operatorsSection(data, {flame, timeline}),
+      when('api', () => up.apiSection(data)), when('devices', () => up.devicesPage(data)), when('ranks', () => up.ranksPage(data)),
+    ];
+    redraws.push(...draws.filter(Boolean));
+    buildCharts(data, when, timeline?.choose);
     settings();
     followSections();
     up.followAddress();
   }
 
-  const hasSlices = ({slices}) => slices.start.length > 0;
+  /** The search of the section that is being read, the last one that begins in the upper part of the window; else the first. */
+  function searchInView() {
+    const shown = [...document.querySelectorAll('main input[type=search]')].filter(field => field.getClientRects().length);
+    const begins = field => field.closest('section, .part').getBoundingClientRect().top;
+    return shown.findLast(field => begins(field) < 0.4 * innerHeight) ?? shown[0];
+  }
 
   function redraw(draw) { draw(); redraws.push(draw); }
 
-  function when(there, id, make) {
-    if (there) return make();
-    up.byId(id).remove();
-    document.querySelector(`nav a[href="#${id}"]`)?.parentElement.remove();
-    return null;
-  }
-
-  function buildCharts(data, onclick) {
+  function buildCharts(data, when, onclick) {
     const {figures} = up;
-    when(data.steps.some(steps => steps.step.length), 'steps', () => {
+    when('steps', () => {
       const rank = rankChoice('steps', data.steps.map(steps => steps.rank), true);
       rank.draws(new up.Chart(up.byId('steps-chart'), () => figures.stepTimes(data, rank.chosen(), onclick)));
     });
-    const {breakdown, regions, summary} = data;
-    when(breakdown.rows.length || summary.categories.length || regions.rows.length, 'parts', () => {
+    const {breakdown, regions} = data;
+    when('parts', () => {
       const column = ({columns, rows}) => rows.map(row => row[columns.indexOf('rank')]);
       const rank = rankChoice('parts', [...new Set([...column(breakdown), ...column(regions)])], false);
       rank.draws(new up.Chart(up.byId('parts-chart'), () => figures.stepParts(data, rank.chosen(), onclick)));
@@ -92,7 +95,7 @@
       const left = breakdown.left_out + regions.left_out;
       redraw(() => { up.byId('parts-left-out').textContent = left ? up.text('ui.left_out.rows', {left_count: left}) : ''; });
     });
-    when(data.curves.length, 'hardware', () => {
+    when('hardware', () => {
       const rank = rankChoice('hardware', [...new Set(data.curves.map(curve => curve.rank))], false);
       for (const chart of up.hardwareCharts(data)) {
         up.byId('hardware-charts').append(up.element('div', {id: chart.id}));
@@ -106,6 +109,7 @@
     const select = up.byId(`${id}-rank`);
     const charts = [];
     redraw(() => up.fillSelect(select, up.rankOptions(ranks, withAll && ranks.length > 1)));
+    up.keepChoice(select, 'rank');
     select.addEventListener('change', () => charts.forEach(chart => chart.refresh()));
     return {chosen: () => up.chosenRank(select), draws: chart => charts.push(chart)};
   }
@@ -113,7 +117,12 @@
   function settings() {
     const [language, theme] = [up.byId('language'), up.byId('theme')];
     language.value = up.language();
-    language.addEventListener('change', () => { up.setLanguage(language.value); up.translatePage(); refresh(); });
+    language.addEventListener('change', () => {
+      up.setLanguage(language.value);
+      up.keepInAddress({language: language.value});
+      up.translatePage();
+      refresh();
+    });
     theme.value = root.dataset.theme ?? 'auto';
     theme.addEventListener('change', () => { useTheme(theme.value, true); });
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', refresh);

@@ -24,10 +24,30 @@
 
     categoryName(slice) { return this.categoryNames[this.category[slice]]; }
 
-    /** Module, shapes: whatever else is known. */
-    detail(slice) {
-      const index = this.source.slices.detail?.[slice] ?? -1;
-      return index < 0 ? null : this.source.details[index];
+    /** A text about a slice from one of the lists of its source (`modules` for `module`), or null. */
+    text(slice, key, list = `${key}s`) {
+      const index = this.source.slices[key]?.[slice] ?? -1;
+      return index < 0 ? null : this.source[list][index];
+    }
+
+    /** For each slice the one that it is directly within, or -1. */
+    parents() {
+      this.parentOf ??= this.findParents();
+      return this.parentOf;
+    }
+
+    findParents() {
+      const parents = new Int32Array(this.count).fill(-1);
+      this.lanes.forEach((lane, at) => {
+        const outer = this.lanes[at - 1];
+        if (!outer || outer.track !== lane.track) return;
+        let around = outer.first;
+        for (let slice = lane.first; slice < lane.last; slice++) {
+          while (around < outer.last && this.end[around] < this.end[slice]) around++;
+          if (around < outer.last && this.start[around] <= this.start[slice]) parents[slice] = around;
+        }
+      });
+      return parents;
     }
 
     /** The first slice of a lane, from `from` on, that ends after a time; the lane's end if there is none. */
@@ -55,17 +75,25 @@
       return [...outer.map(other => this.at(other, this.start[slice])).filter(found => found >= 0), slice];
     }
 
-    /** Which names contain a text: one flag per name, or null for no text. */
+    /** A flag per slice: whether its name or module contains a text, or is exactly it, in quotes; of several texts, one; null for none. */
     matching(text) {
-      const wanted = text.trim().toLowerCase();
-      return wanted ? Uint8Array.from(this.source.names, name => name.toLowerCase().includes(wanted)) : null;
+      const wanted = text.toLowerCase().split('|').map(part => part.trim()).filter(Boolean).map(part => /^"(.+)"$/.exec(part) ?? part);
+      if (!wanted.length) return null;
+      const matches = found => Number(wanted.some(part => (typeof part === 'string' ? found.includes(part) : found === part[1])));
+      const ofName = this.source.names.map(name => matches(name.toLowerCase()));
+      const ofModule = (this.source.modules ?? []).map(module => matches(module.toLowerCase()));
+      const {module} = this.source.slices;
+      return Uint8Array.from(this.name, (name, slice) => ofName[name] || ofModule[module?.[slice]] || 0);
     }
 
-    /** How many slices have a name with a flag. */
-    countOf(flags) {
-      let count = 0;
-      for (let slice = 0; slice < this.count; slice++) count += flags[this.name[slice]];
-      return count;
+    /** How many slices have a flag. */
+    countOf(flags) { return flags.reduce((count, flag) => count + flag, 0); }
+
+    /** The longest slice with a flag, or -1. */
+    longest(flags) {
+      let longest = -1;
+      flags.forEach((flag, slice) => { if (flag && !(this.duration(slice) <= this.duration(longest))) longest = slice; });
+      return longest;
     }
 
     /** Indices of the categories that occur. */

@@ -84,11 +84,11 @@
      */
     collectLane(lane, y, flags, onlyFound) {
       const {slices, scale, view: {from, to}} = this;
-      const {start, end, name, category} = slices;
+      const {start, end, category} = slices;
       const rectangles = flags && !onlyFound ? this.faded : this.full;
       let [color, left, right] = [-1, 0, 0];
       for (let at = slices.firstEndingAfter(lane, from); at < lane.last && start[at] < to; at++) {
-        if (onlyFound && !flags[name[at]]) continue;
+        if (onlyFound && !flags[at]) continue;
         const [first, last] = [(start[at] - from) * scale, (end[at] - from) * scale];
         if (last - first >= 2) { this.collectBox(at, first, last, y, rectangles); continue; }
         const pixel = Math.floor(first);

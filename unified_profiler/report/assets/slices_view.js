@@ -10,7 +10,7 @@
      * @param {HTMLCanvasElement} canvas  in a .slices-window
      * @param {string[]} categories  names by index
      * @param {object} on  describe(slices, slice) -> [name, ...[label, value]] for the tooltip; choose(slice), -1 for none;
-     *   activate(slice, byKeyboard) on a click or Enter
+     *   activate(slice, byKeyboard) on a click or Enter; look(from, to) when another part is in view
      */
     constructor(canvas, categories, on) {
       Object.assign(this, {canvas, on, window: canvas.parentElement, slices: null, flags: null, selected: -1, hovered: -1});
@@ -26,6 +26,7 @@
     /** Show other slices, all of them. */
     setSlices(slices) {
       Object.assign(this, {slices, from: 0, to: slices.source.duration || 1, selected: -1, hovered: -1, described: -1});
+      this.on.look?.(this.from, this.to);
       this.painter.layOut(slices);
       this.window.scrollTop = 0;
       this.resize();
@@ -74,6 +75,7 @@
       const span = Math.min(whole, Math.max(to - from, SMALLEST));
       this.from = Math.min(Math.max(0, from), whole - span);
       this.to = this.from + span;
+      this.on.look?.(this.from, this.to);
       this.draw();
     }
 

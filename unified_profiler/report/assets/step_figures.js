@@ -21,7 +21,7 @@
     return {
       title: up.text('ui.steps.chart'), sentence: stepSentence(ranks, above), onclick, height: 300, data: draw(ranks, unit),
       layout: {
-        bargap: 0.15, xaxis: {title: up.text('ui.step'), tickformat: 'd'}, annotations: above.slice(0, MOST_LINES).map(beyond),
+        bargap: 0.15, xaxis: {title: up.text('ui.step'), tickformat: 'd', whole: true}, annotations: above.slice(0, MOST_LINES).map(beyond),
         yaxis: {title: unit.name, rangemode: 'tozero', ...(above.length && {range: [0, 1.2 * top / unit.size]})},
       },
       table: {

@@ -21,7 +21,41 @@
       host.replaceChildren(this.window);
       this.search = '';
       this.columns = this.rows = this.order = [];
-      this.onchange = () => {};
+      this.onchange = this.onsort = () => {};
+      this.selected = -1;
+    }
+
+    /** Let rows be selected by a click and by the arrow keys; `onselect` gets the cells of the row, or null. */
+    selectable(onselect) {
+      this.onselect = onselect;
+      this.table.classList.add('selectable');
+      this.body.addEventListener('click', ({target}) => {
+        const row = target.closest('tr')?.dataset.row;
+        if (row !== undefined && !String(getSelection())) this.select(Number(row));
+      });
+      this.window.addEventListener('keydown', event => {
+        const by = {ArrowDown: 1, ArrowUp: -1}[event.key];
+        if (!by || event.target !== this.window) return;
+        event.preventDefault();
+        const at = this.order.indexOf(this.selected);
+        const next = this.order[Math.min(Math.max(at + by, 0), this.order.length - 1)];
+        if (next !== undefined) this.select(next);
+      });
+    }
+
+    /** Select a row; a selected one is no longer selected. */
+    select(row) {
+      this.selected = row === this.selected ? -1 : row;
+      this.reveal(this.order.indexOf(this.selected));
+      this.drawRows();
+      this.onselect(this.rows[this.selected] ?? null);
+    }
+
+    reveal(position) {
+      if (position < 0) return;
+      const [top, height] = [position * ROW_HEIGHT, this.window.clientHeight - this.head.offsetHeight - ROW_HEIGHT];
+      if (top < this.window.scrollTop) this.window.scrollTop = top;
+      if (top > this.window.scrollTop + height) this.window.scrollTop = top - height;
     }
 
     /**
@@ -30,7 +64,7 @@
      * @param {object} sort  {key, descending}: the order to begin with
      */
     setData(columns, rows, sort) {
-      Object.assign(this, {columns, rows, haystack: null});
+      Object.assign(this, {columns, rows, haystack: null, selected: rows === this.rows ? this.selected : -1});
       if (!columns.some(column => column.key === this.sort?.key)) this.sort = {...sort};
       this.window.setAttribute('aria-label', this.window.parentElement.getAttribute('aria-label'));
       this.drawHead();
@@ -46,6 +80,7 @@
       const numeric = ['share', 'number'].includes(this.columns.find(column => column.key === key).kind);
       const descending = this.sort.key === key ? !this.sort.descending : numeric;
       this.sort = {key, descending};
+      this.onsort(this.sort);
       this.drawHead();
       this.head.querySelector(`button[data-column="${CSS.escape(key)}"]`).focus({preventScroll: true});
       this.arrange();
@@ -107,7 +142,7 @@
       const height = this.window.clientHeight || 600;
       const first = Math.max(0, Math.floor(this.window.scrollTop / ROW_HEIGHT) - MARGIN_ROWS);
       const last = Math.min(count, first + Math.ceil(height / ROW_HEIGHT) + 2 * MARGIN_ROWS);
-      const rows = this.order.slice(first, last).map((row, offset) => this.row(this.rows[row], first + offset));
+      const rows = this.order.slice(first, last).map((row, offset) => this.row(row, first + offset));
       this.body.replaceChildren(this.space(first), ...rows, this.space(count - last));
     }
 
@@ -117,9 +152,12 @@
       return row;
     }
 
-    row(cells, position) {
-      const shown = this.columns.map((column, at) => cellElement(column, cells, at ? 'td' : 'th'));
-      return up.element('tr', {'aria-rowindex': position + 2, class: position % 2 ? 'odd' : null}, ...shown);
+    row(row, position) {
+      const cells = this.columns.map((column, at) => cellElement(column, this.rows[row], at ? 'td' : 'th'));
+      const current = row === this.selected ? 'true' : null;
+      return up.element('tr', {
+        'aria-rowindex': position + 2, 'data-row': row, 'aria-current': current, class: position % 2 ? 'odd' : null,
+      }, ...cells);
     }
 
     /** All rows found, as text for a spreadsheet: tabs between cells, numbers as they are. */

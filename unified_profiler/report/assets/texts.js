@@ -3,7 +3,8 @@
 (up => {
   const DASH = '–';
   const LANGUAGES = ['en', 'zh'];
-  const DURATIONS = [[1e9, 'unit.s'], [1e6, 'unit.ms'], [1e3, 'unit.us'], [1, 'unit.ns']];
+  const DURATIONS = [[1e9, 'unit.s'], [1e6, 'unit.ms'], [1e3, 'unit.us']];
+  const AXES = [...DURATIONS, [1, 'unit.ns']];
   const SIZES = [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB'], [1, 'B']];
   const POWERS = [[1e15, 'P'], [1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k'], [1, '']];
   const LOCALES = {en: 'en-GB', zh: 'zh-CN'};
@@ -70,14 +71,19 @@
   const decimals = (value, digits) => number(value, {minimumFractionDigits: digits, maximumFractionDigits: digits});
   const count = value => number(value, {maximumFractionDigits: 0});
   const share = value => `${decimals(100 * value, 1)}%`;
-  const bytes = value => scaled(value, SIZES, 4);
 
-  /** A duration: `812 ns`, `12.345 ms`, `3 min 12 s`. */
+  /** A size: `812 B`, `12.34 MiB`. */
+  function bytes(value) {
+    const {size, name} = sizeUnit(Math.abs(value));
+    return `${size === 1 ? count(value) : decimals(value / size, 2)} ${name}`;
+  }
+
+  /** A duration: `0.812 us`, `12.345 ms`, `3 min 12 s`. */
   function duration(ns, digits = 3) {
     const size = Math.abs(ns);
     if (size >= 60e9) return text('unit.minutes', {minutes: count(Math.floor(size / 60e9)), seconds: Math.floor(size / 1e9 % 60)});
     const [unit, key] = DURATIONS.find(([unit]) => size >= unit) ?? DURATIONS.at(-1);
-    return `${decimals(ns / unit, unit === 1 ? 0 : digits)} ${text(key)}`;
+    return `${decimals(ns / unit, digits)} ${text(key)}`;
   }
 
   function scaled(value, units, digits) {
@@ -87,7 +93,7 @@
 
   /** The unit in which all values up to the largest read well: what to divide by, and its name. */
   function durationUnit(largest) {
-    const [size, key] = DURATIONS.find(([unit]) => largest >= unit) ?? DURATIONS.at(-1);
+    const [size, key] = AXES.find(([unit]) => largest >= unit) ?? AXES.at(-1);
     return {size, name: text(key)};
   }
 

@@ -38,9 +38,14 @@
       section.show(slices);
       ends();
     };
+    const showChosen = () => {
+      show();
+      const {step: number} = ofRank()[step.selectedIndex];
+      up.keepInAddress({rank: rank.options.length > 1 ? rank.value : '', step: number ?? ''});
+    };
     const move = by => {
       const wanted = step.selectedIndex + by;
-      if (wanted >= 0 && wanted < step.options.length) { step.selectedIndex = wanted; show(); }
+      if (wanted >= 0 && wanted < step.options.length) { step.selectedIndex = wanted; showChosen(); }
     };
 
     /** Show a step that was chosen elsewhere; says so if its timeline is not in the file. */
@@ -50,14 +55,13 @@
         rank.value = wanted.rank;
         fill();
         step.value = ofRank().findIndex(same);
-        show();
+        showChosen();
       } else part('status').textContent = up.text('ui.timeline.not_here', {step: wanted.step});
-      part('canvas').closest('section, .part').scrollIntoView({block: 'start'});
-      part('canvas').focus({preventScroll: true});
+      section.goTo();
     };
 
-    rank.addEventListener('change', () => { fill(); show(); });
-    step.addEventListener('change', show);
+    rank.addEventListener('change', () => { fill(); showChosen(); });
+    step.addEventListener('change', showChosen);
     part('previous').addEventListener('click', () => move(-1));
     part('next').addEventListener('click', () => move(1));
     part('canvas').addEventListener('keydown', event => {
@@ -65,8 +69,14 @@
       if (by) { event.preventDefault(); move(by); }
     });
     fill();
+    if ([...rank.options].some(({value}) => value === up.chosenInAddress('rank'))) {
+      rank.value = up.chosenInAddress('rank');
+      fill();
+    }
+    const named = ofRank().findIndex(found => String(found.step) === up.chosenInAddress('step'));
+    if (named >= 0) step.value = named;
     show();
-    return {choose, draw: () => { fill(); ends(); section.view.slices.relabel(label); section.refresh(); }};
+    return {choose, find: section.find, goTo: section.goTo, draw: () => { fill(); ends(); section.view.slices.relabel(label); section.refresh(); }};
   }
 
   Object.assign(up, {timelineSection, stepTimelines});
