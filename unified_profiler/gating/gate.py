@@ -11,6 +11,7 @@ from unified_profiler.errors import ConfigurationError
 from unified_profiler.gating.checks import check, frameworks_of, in_turn, notices_of
 from unified_profiler.gating.contributions import Sides
 from unified_profiler.gating.judgment import case_of, judge
+from unified_profiler.gating.markdown import markdown
 from unified_profiler.gating.metrics import metric_of
 from unified_profiler.gating.records import GateRecord, GateSide, Verdict
 from unified_profiler.gating.text import as_text
@@ -33,6 +34,10 @@ class Gate(GateRecord):
         return as_text(self)
 
     __repr__ = __str__
+
+    def _repr_markdown_(self) -> str:
+        """Return the verdict for notebooks."""
+        return markdown(self)
 
 
 @checked_keywords

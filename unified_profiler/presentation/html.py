@@ -7,8 +7,8 @@ from html import escape
 
 from unified_profiler.presentation.text import one_line
 
-LONGEST_TEXT = 200
-"""Longest text in characters; the rest is cut."""
+LONGEST_CELL, LONGEST_PARAGRAPH = 200, 1000
+"""Longest texts in characters; the rest is cut."""
 
 
 def html_table(
@@ -26,19 +26,20 @@ def html_table(
     aligns = [f' style="text-align:{side}"' for side in sides]
     head = _cells("th", headings, aligns)
     body = "".join(f"<tr>{_cells('td', row, aligns)}</tr>" for row in rows)
-    above = f'<caption style="text-align:left">{_escape(caption)}</caption>' if caption else ""
+    above = f'<caption style="text-align:left">{_escape(caption, LONGEST_CELL)}</caption>' if caption else ""
     return f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def html_paragraphs(lines: Iterable[str]) -> str:
     """Return each line as a paragraph."""
-    return "".join(f"<p>{_escape(line)}</p>" for line in lines)
+    return "".join(f"<p>{_escape(line, LONGEST_PARAGRAPH)}</p>" for line in lines)
 
 
 def _cells(tag: str, texts: Sequence[str], aligns: Sequence[str]) -> str:
-    return "".join(f"<{tag}{align}>{_escape(text)}</{tag}>" for text, align in zip(texts, aligns, strict=True))
+    cells = (_escape(text, LONGEST_CELL) for text in texts)
+    return "".join(f"<{tag}{align}>{cell}</{tag}>" for cell, align in zip(cells, aligns, strict=True))
 
 
-def _escape(text: str) -> str:
+def _escape(text: str, longest: int) -> str:
     line = one_line(text)
-    return escape(line if len(line) <= LONGEST_TEXT else f"{line[: LONGEST_TEXT - 3]}...")
+    return escape(line if len(line) <= longest else f"{line[: longest - 3]}...")
