@@ -10,6 +10,9 @@ from pathlib import Path
 from unified_profiler.masking import mask_command
 from unified_profiler.model.text import storable
 
+_KERNEL = "kernel_launcher.py"
+"""End of the names of the programs that execute notebooks, of Jupyter and of Colab."""
+
 
 @cache
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str | None:
@@ -28,5 +31,7 @@ def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str | None:
 
 
 def command_line() -> tuple[str, ...]:
-    """Return the command line of this process, with secrets masked."""
+    """Return the command line of this process, with secrets masked; it is empty in a kernel, which has its own."""
+    if any(word.endswith(_KERNEL) for word in sys.argv[:1]):
+        return ()
     return tuple(map(storable, mask_command(sys.argv)))

@@ -64,9 +64,10 @@ class Sections:
 
     @property
     def title(self) -> str:
-        """The program and its frameworks; the name of the run if the program is unknown."""
+        """The program and its frameworks; if the program is unknown, the name of the run or else the frameworks."""
         program = Path(self._summary.command[0]).name if self._summary.command else ""
-        return ", ".join([program, *self._summary.frameworks]) if program else self._summary.run or "unified_profiler"
+        names = ", ".join(filter(None, [program, *self._summary.frameworks]))
+        return names if program else self._summary.run or names or "unified_profiler"
 
     def facts(self) -> dict[str, str]:
         """Return the facts of the run (command, time, frameworks, hosts, steps) by heading."""

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 import unified_profiler as up
-from unified_profiler.recording.host import processor_name
+from unified_profiler.recording.host import command_line, processor_name
 
 CPUINFO = {
     "x86": (
@@ -33,3 +34,11 @@ def test_a_run_says_its_processor(tmp_path: Path) -> None:
     with up.Profiler(level=1, output_dir=tmp_path) as prof:
         prof.step()
     assert up.read(tmp_path).manifests[0].processor == processor_name()
+
+
+@pytest.mark.parametrize("launcher", ["ipykernel_launcher.py", "colab_kernel_launcher.py"])
+def test_the_command_of_a_kernel_is_not_that_of_its_notebook(launcher: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [f"/site-packages/{launcher}", "-f", "kernel-1.json"])
+    assert command_line() == ()
+    monkeypatch.setattr(sys, "argv", ["train.py", "-f", "kernel_launcher.py"])
+    assert command_line() == ("train.py", "-f", "kernel_launcher.py")

@@ -118,6 +118,13 @@ def test_a_run_of_a_file_is_named_after_the_file() -> None:
     assert up.summarize(up.read(GOLDEN / NATIVE[0])).run == "nccl_rank.json.gz"
 
 
+def test_a_run_of_an_unknown_program_is_titled_by_its_frameworks(trace: up.Trace) -> None:
+    summary = up.summarize(trace).model_copy(update={"run": "", "frameworks": {"torch": "2", "tensorflow": "2"}})
+    assert Sections(summary).title == "torch, tensorflow"
+    assert Sections(summary.model_copy(update={"run": "monday"})).title == "monday"
+    assert Sections(summary.model_copy(update={"command": ("/work/train.py",)})).title == "train.py, torch, tensorflow"
+
+
 def test_summary_json_is_the_summary(trace: up.Trace, tmp_path: Path) -> None:
     write_json(trace, tmp_path / "summary.json")
     assert json.loads((tmp_path / "summary.json").read_text()) == up.summarize(trace).model_dump(mode="json")
