@@ -9,11 +9,20 @@
   function followAddress() {
     for (const move of MOVES) addEventListener(move, () => { moved = true; }, {once: true, passive: true});
     addEventListener('hashchange', () => turn(true));
+    if (location.protocol === 'about:') addEventListener('click', followLink);
     turn(false);
     arrive();
   }
 
   const addressed = () => up.byId(decodeURIComponent(location.hash.slice(1)));
+
+  /** Follow a link in an iframe with `srcdoc`: its base URL is that of the page around it, where the link would lead. */
+  function followLink(event) {
+    const link = event.target.closest('a[href^="#"]');
+    if (!link) return;
+    event.preventDefault();
+    location.assign(`about:srcdoc${link.hash}`);
+  }
 
   /** Show what the address names at the place that it has now: what stands above it has been drawn meanwhile. */
   function arrive() {
