@@ -7,6 +7,7 @@ lose. Users' queries never run here.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -80,6 +81,7 @@ def shared_database() -> SharedDatabase:
     process = os.getpid()
     if process not in _databases:
         _databases.setdefault(process, _opened())  # a lock could be held by a thread that a forked process lacks
+        atexit.register(_databases.clear)  # DuckDB complains on stderr of connections that outlive the interpreter
     return _databases[process]
 
 
