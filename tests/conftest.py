@@ -3,14 +3,19 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
     import unified_profiler as up
 
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # else the processor decides which kernels TensorFlow takes
@@ -42,6 +47,24 @@ def _garbage_of_this_file_only() -> Iterator[None]:
     """Finalizers may call an API (a TensorFlow session closes itself), which tests in another file would record."""
     yield
     gc.collect()
+
+
+@pytest.fixture
+def ipython(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+    """An IPython without history, whose cells share the names of a module of their own."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    monkeypatch.setitem(sys.modules, "cells", ModuleType("cells"))
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance(
+        config=Config({"HistoryManager": {"enabled": False}, "InteractiveShell": {"colors": "nocolor"}}),
+        ipython_dir=str(tmp_path / ".ipython"),
+        user_module=sys.modules["cells"],
+    )
+    yield shell
+    shell.restore_sys_module_state()
+    InteractiveShell.clear_instance()
 
 
 @pytest.fixture(scope="session")

@@ -90,6 +90,7 @@ _HOMES = {
     "kernel_sequences": "analysis",
     "kernel_table": "analysis",
     "launch_table": "analysis",
+    "load_ipython_extension": "integrations.ipython",  # a hook that IPython looks up, hence not in __all__
     "log_api_calls": "tracing",
     "op_table": "analysis",
     "query": "analysis",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 FRAMEWORKS = {"torch", "tensorflow", "mindspore", "keras"}
-HEAVY = {"duckdb", "plotly", "typer", "rich", "pandas", "pyarrow", "numpy"}
+HEAVY = {"duckdb", "plotly", "typer", "rich", "pandas", "pyarrow", "numpy", "IPython"}
 
 
 def loaded_after(code: str, cwd: Path) -> set[str]:
