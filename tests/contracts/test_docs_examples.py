@@ -4,6 +4,7 @@
 |---|---|
 | `python` | executed, whatever its title; a page's blocks share their names |
 | `python title="train.py"` | saved under that name instead |
+| `ipython` | executed as a cell of a notebook; a page's cells share their names |
 | `console` | each line is run as a command, and has to succeed; of `gate` any verdict will do |
 | `json`, `toml`, `yaml` | must be valid; entry points in it are known from then on |
 | `py title="before: ..."` | what people come from: must be Python, is not executed |
@@ -34,6 +35,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml  # type: ignore[import-untyped]
+from IPython.core.interactiveshell import InteractiveShell
 
 import unified_profiler as up
 
@@ -175,10 +177,10 @@ def execute(block: Block, name: str, namespace: dict[str, Any], run: Run, folder
             (folder / title).write_text(text, encoding="utf-8")
         case Block("python", _, text):
             exec(compile(text, name, "exec", dont_inherit=True), namespace)  # noqa: S102  our own documentation
+        case Block("ipython", "", text):
+            InteractiveShell.instance().run_cell(text).raise_error()
         case Block("console", "", text):
-            for line in text.replace("\\\n", "").splitlines():
-                if not line.startswith(NOT_RUN) and not any(place in line for place in ELSEWHERE):
-                    run(line, folder)
+            run_lines(text, run, folder)
         case Block("json" | "yaml" as kind, _, text):
             assert {"json": json.loads, "yaml": yaml.safe_load}[kind](text)
         case Block("toml", _, text):
@@ -190,6 +192,13 @@ def execute(block: Block, name: str, namespace: dict[str, Any], run: Run, folder
             assert not LOOKS_LIKE_AN_EXAMPLE.search(text)
         case _:
             pytest.fail(f"{name} has a block of a kind that nothing checks: {block.kind} {block.title}")
+
+
+def run_lines(text: str, run: Run, folder: Path) -> None:
+    """Run each line as a command, unless it needs what is not here."""
+    for line in text.replace("\\\n", "").splitlines():
+        if not line.startswith(NOT_RUN) and not any(place in line for place in ELSEWHERE):
+            run(line, folder)
 
 
 def make_known(project: dict[str, Any], folder: Path) -> None:
@@ -208,11 +217,15 @@ def make_known(project: dict[str, Any], folder: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning")  # torch's own profiler, which we show
 @pytest.mark.parametrize("name", [name_of(page) for page in PAGES if blocks(page)])
-def test_the_examples_of_a_page_run(name: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_a_page_run(
+    name: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "pyproject.toml").touch()  # so that no settings file above is taken
     page = blocks(ROOT / name)
+    if any(block.kind == "ipython" for block in page):
+        request.getfixturevalue("ipython")
     if any("SparkEngine(" in block.text for block in page) and not (shutil.which("java") and find_spec("pyspark")):
         pytest.skip("THE EXAMPLES WITH SPARK DO NOT RUN: it needs pyspark, and Java 17 or newer")
     for framework, words in FRAMEWORKS.items():
