@@ -14,7 +14,7 @@ from unified_profiler.analysis.sql import load
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.schema import TEXT, EventTable, Kind
-from unified_profiler.presentation.tables import format_time
+from unified_profiler.model.statements import Statement, statement
 
 KEYS: Mapping[str, str] = {"name": "Name", "framework": "Framework"}
 MEASURES: Mapping[str, str] = {
@@ -30,8 +30,6 @@ MEASURES: Mapping[str, str] = {
 
 _NEEDED = ("id", "parent_id", "kind", "name", "framework", "duration_ns")
 _CALLS = pa.schema({"name": TEXT, "framework": TEXT, "duration_ns": pa.int64(), "self_ns": pa.int64()})
-
-_NOTHING = "No API call was recorded: record with Profiler(api=True), trace_api() or `unified-profiler run --api`."
 
 
 @checked_keywords
@@ -60,8 +58,13 @@ def api_table(
     calls = engine.each_trace(traces_of(source), _calls, columns=_NEEDED, schema=_CALLS)
     sql = load("api_table", order=order_by(column, keys=tuple(KEYS), measures=MEASURES))
     table = engine.run(sql, tables={"calls": calls})
+    remark = _remark(table)
     return Result(
-        table=table.slice(0, row_limit), headings=_headings(table), footer=(_footer(table),), sorted_by=column
+        table=table.slice(0, row_limit),
+        headings=_headings(table),
+        footer=(remark.text,),
+        sorted_by=column,
+        remarks=(remark,),
     )
 
 
@@ -82,7 +85,7 @@ def _headings(table: pa.Table) -> dict[str, str]:
     return {**keys, **MEASURES}
 
 
-def _footer(table: pa.Table) -> str:
+def _remark(table: pa.Table) -> Statement:
     if not len(table):
-        return _NOTHING
-    return f"API time total: {format_time(pc.sum(table.column('self_ns')).as_py())}"
+        return statement("no_api_call").with_text("table")
+    return statement("api_total", total_ns=pc.sum(table.column("self_ns")).as_py()).with_text("table")

@@ -15,7 +15,7 @@ from unified_profiler.analysis.sql import load
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.keywords import checked_keywords
-from unified_profiler.presentation.tables import format_time
+from unified_profiler.model.statements import Statement, statement
 
 _COLUMNS = (
     *("name", "shapes", "op", "origin", "module", "direction", "category", "kind", "layer", "framework", "thread"),
@@ -114,7 +114,14 @@ def op_table(
     groups = engine.run(sql, tables={"calls": calls})
     table = groups.drop_columns(["work_ns", "busy_ns"])
     headings = {**{key: key.replace("_", " ").capitalize() for key in keys}, **_measured(table)}
-    return Result(table=table.slice(0, row_limit), headings=headings, footer=_footer(groups), sorted_by=sorted_by)
+    remarks = _remarks(groups)
+    return Result(
+        table=table.slice(0, row_limit),
+        headings=headings,
+        footer=tuple(each.text for each in remarks),
+        sorted_by=sorted_by,
+        remarks=remarks,
+    )
 
 
 def _calls(events: pa.Table, *, keys: Sequence[str], regions: bool) -> pa.Table:
@@ -149,12 +156,10 @@ def _has_values(table: pa.Table, name: str) -> bool:
     return bool(pc.any(pc.not_equal(table.column(name), 0)).as_py())
 
 
-def _footer(groups: pa.Table) -> tuple[str, ...]:
+def _remarks(groups: pa.Table) -> tuple[Statement, ...]:
     measured = ("self_cpu_ns", "busy_ns", "work_ns")
     cpu, busy, device = (pc.sum(groups.column(name)).as_py() or 0 for name in measured)
-    lines = (
-        (True, f"Self CPU time total: {format_time(cpu)}"),
-        (busy != cpu, f"CPU time total: {format_time(busy)}, including what has no row"),
-        (device != 0, f"Self device time total: {format_time(device)}"),
+    totals = (("self_cpu", cpu, True), ("cpu", busy, busy != cpu), ("self_device", device, device != 0))
+    return tuple(
+        statement(f"{name}_total", total_ns=total).with_text("table") for name, total, is_shown in totals if is_shown
     )
-    return tuple(line for shown, line in lines if shown)

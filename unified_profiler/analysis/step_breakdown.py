@@ -26,6 +26,7 @@ from unified_profiler.analysis.step_facts import (
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
 from unified_profiler.keywords import checked_keywords
 from unified_profiler.model.schema import EventTable, Kind
+from unified_profiler.model.statements import statement
 from unified_profiler.registry import conventions
 from unified_profiler.spi import EventConventions
 
@@ -40,9 +41,6 @@ _PARTS = {
 }
 """The wall time of a step and its parts, with their headings."""
 _ONLY_IF_ANY = frozenset({"data_ns", "collective_ns", "copy_ns", "compile_ns"})
-_NO_STEP = (
-    "No step was recorded. Call step() at the end of each iteration, or let `unified-profiler run` detect its end."
-)
 _REGIONS = pa.map_(pa.string(), pa.int64())
 _SCHEMA = pa.schema(
     {
@@ -75,14 +73,9 @@ def step_breakdown(source: Source, *, engine: Engine | None = None) -> Result:
     table = engine.run(load("step_breakdown"), tables={"facts": facts})
     regions = engine.run(load("step_regions"), tables={"facts": facts})
     table = table.append_column("regions_ns", _regions(table, regions)).cast(_SCHEMA)
-    footer = (
-        ()
-        if len(table)
-        else (
-            "No step was recorded. Call step() at the end of each iteration, or let `unified-profiler run` detect it.",
-        )
-    )
-    return Result(table=table, headings=_headings(table), footer=footer, sorted_by="step")
+    remarks = () if len(table) else (statement("no_step").with_text("table"),)
+    footer = tuple(each.text for each in remarks)
+    return Result(table=table, headings=_headings(table), footer=footer, sorted_by="step", remarks=remarks)
 
 
 def breakdown_facts(events: EventTable, conventions: Mapping[str, EventConventions]) -> pa.Table:

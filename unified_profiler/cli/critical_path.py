@@ -79,18 +79,16 @@ def critical_path(
         raise ConfigurationError(msg)
     chosen = format_of(form, out, default=Format.TABLE, as_json=as_json)
     spoken = language_of(language)
-    with working("Reading and following dependencies"):
+    with working("following", language=spoken):
         query_engine = engine_of(engine)
-        source = read_selected(run, cycle=cycle, engine=query_engine)
+        source = read_selected(run, cycle=cycle, engine=query_engine, language=spoken)
         result: Result
         if changes:
             result = _predicted(source, changes, step=step, engine=query_engine, language=spoken)
         else:
             whole = _path(source, step=step, rank=rank, engine=query_engine)
             result = _segments(whole, since_start=chosen is Format.TABLE) if path else _sums(whole, run, spoken)
-    if chosen is not Format.TABLE:
-        result = replace(result, table=result.table.slice(0, row_limit or None))
-    show(result, chosen, out=out, most_rows=row_limit or None, language=spoken)
+    show(result, chosen, out=out, most_rows=None, row_limit=row_limit, language=spoken)
 
 
 def _changes(texts: list[str]) -> dict[str, float]:

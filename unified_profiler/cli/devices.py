@@ -110,14 +110,15 @@ def devices(
         msg = f"--by has no effect on {show_table.value}: it is for {', '.join(view.value for view in _GROUPED)}."
         raise ConfigurationError(msg)
     chosen = format_of(form, out, default=Format.TABLE, as_json=as_json)
-    texts = _Texts(run, language_of(language))
-    with working("Reading and adding up"):
+    spoken = language_of(language)
+    texts = _Texts(run, spoken)
+    with working("adding", language=spoken):
         query_engine = engine_of(engine)
-        source = read_selected(run, rank=rank, cycle=cycle, engine=query_engine)
+        source = read_selected(run, rank=rank, cycle=cycle, engine=query_engine, language=spoken)
         result = _result(show_table, source=source, by=by, engine=query_engine)
         footer = texts.footer(show_table, result, lambda: _has_devices(source, query_engine))
     table = replace(_table_of(show_table, result), footer=footer)
-    _print(result, table, show_table, row_limit, chosen, out, language_of(language))
+    _print(result, table, show_table, row_limit, chosen, out, spoken)
 
 
 def _result(view: View, *, source: Any, by: str | None, engine: Any) -> Result:
@@ -147,10 +148,10 @@ def _print(result: Any, table: Result, view: View, row_limit: int, form: Format,
     if form is Format.JSON and view is View.DEVICES:
         write_or_print(json.dumps(_as_json(result), indent=2) + "\n", out)
     elif form is not Format.TABLE:
-        show(replace(table, table=table.table.slice(0, row_limit or None)), form, out=out)
+        show(table, form, out=out, row_limit=row_limit)
     elif len(table):
         shown = _with_short_names(table, _KERNEL_COLUMNS.get(view))
-        show(shown, form, out=out, most_rows=row_limit or None, language=spoken)
+        show(shown, form, out=out, most_rows=None, row_limit=row_limit, language=spoken)
     else:
         write_or_print("\n".join(table.footer) + "\n", out)
 

@@ -12,7 +12,7 @@ import typer
 from unified_profiler.cli.language import LanguageOption, language_of
 from unified_profiler.cli.next_command import next_command
 from unified_profiler.cli.op_map import OpMapOption, mapped
-from unified_profiler.cli.output import JsonOption, OutputOption, format_of, show_table, write_or_print
+from unified_profiler.cli.output import JsonOption, OutputOption, format_of, show_lines, show_table, write_or_print
 from unified_profiler.cli.traces import CycleOption, RankOption, read_selected, working
 from unified_profiler.errors import ConfigurationError
 
@@ -73,16 +73,17 @@ def diff(
     if open_it and (chosen is not DiffFormat.HTML or out is None):
         msg = "--open needs a page to show: give -o with a file name that ends in .html as well."
         raise ConfigurationError(msg)
-    with working("Reading and comparing"):
-        sides = [mapped(read_selected(path, rank=rank, cycle=cycle), op_map) for path in (baseline, candidate)]
+    spoken = language_of(language)
+    with working("comparing", language=spoken):
+        runs = (read_selected(path, rank=rank, cycle=cycle, language=spoken) for path in (baseline, candidate))
+        sides = [mapped(run, op_map) for run in runs]
         comparison = _named(compare(*sides, by=by, threshold=threshold), baseline, candidate)
-    language_code = language_of(language)
     if chosen is DiffFormat.TABLE and out is None:
-        _print(comparison, row_limit or None, language_code)
+        _print(comparison, row_limit or None, spoken)
         page = ("-o", "diff.html", "--open")
-        typer.echo(next_command("page", "diff", str(baseline), str(candidate), *page, language=language_code))
+        show_lines([next_command("page", "diff", str(baseline), str(candidate), *page, language=spoken)])
         return
-    write_or_print(_text(comparison, chosen, language_code), out)
+    write_or_print(_text(comparison, chosen, spoken), out)
     if open_it and out is not None:
         webbrowser.open(out.absolute().as_uri())
 
@@ -112,6 +113,5 @@ def _text(comparison: Diff, form: DiffFormat, language: str) -> str:
 def _print(comparison: Diff, most_rows: int | None, language: str) -> None:
     from unified_profiler.comparison.text import introduction, remarks, table_of
 
-    for line in (*introduction(comparison, language=language), "", *remarks(comparison, language=language)):
-        typer.echo(line)
-    show_table(table_of(comparison, language=language), most_rows=most_rows)
+    show_lines([*introduction(comparison, language=language), "", *remarks(comparison, language=language)])
+    show_table(table_of(comparison, language=language), most_rows=most_rows, language=language)

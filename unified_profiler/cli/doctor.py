@@ -17,6 +17,7 @@ import typer
 from pydantic import BaseModel
 
 from unified_profiler._version import __version__
+from unified_profiler.cli.language import LanguageOption, Words, language_of
 from unified_profiler.cli.output import DocumentFormat, JsonOption
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def doctor(
     ] = Path("profile"),
     form: Annotated[DocumentFormat, typer.Option("--format", help="Output format.")] = DocumentFormat.TABLE,
     as_json: JsonOption = False,
+    language: LanguageOption = None,
 ) -> None:
     """Show which frameworks can be recorded in this environment, what each can record, and what is missing.
 
@@ -76,31 +78,33 @@ def doctor(
       unified-profiler doctor
       unified-profiler doctor -o /data/profiles --json
     """
-    findings = examine(output_dir)
-    if as_json or form is DocumentFormat.JSON:
+    wants_json = as_json or form is DocumentFormat.JSON
+    words = Words("doctor", "en" if wants_json else language_of(language))
+    findings = examine(output_dir, words)
+    if wants_json:
         typer.echo(findings.model_dump_json(indent=2))
     else:
-        _print(findings)
+        _print(findings, words)
     if findings.problems:
         raise typer.Exit(1)
 
 
-def examine(output_dir: Path) -> Findings:
-    """Examine this machine and this environment."""
+def examine(output_dir: Path, words: Words) -> Findings:
+    """Examine this machine and this environment; notes and problems are in the language of the words."""
     from unified_profiler.registry import known
 
     frameworks = [_examine_backend(entry) for entry in known()]
     problems = [finding.problem for finding in frameworks if finding.problem]
     if not any(finding.version for finding in frameworks):
-        commands = " or ".join(finding.install for finding in frameworks)
-        problems.append(f"No framework is installed, so there is nothing to record. Install one with: {commands}")
+        commands = words("or").join(finding.install for finding in frameworks)
+        problems.append(words("no_framework", commands=commands))
     problems += [problem for problem in (_settings_problem(), _directory_problem(output_dir)) if problem]
     return Findings(
         libraries={name: _version(name) for name in LIBRARIES},
         frameworks=frameworks,
         accelerators=[name for name, pattern in ACCELERATORS.items() if any(Path("/").glob(pattern.lstrip("/")))],
         output_dir=output_dir,
-        notes=[note for note in (_numpy_note(),) if note],
+        notes=[note for note in (_numpy_note(words),) if note],
         problems=problems,
     )
 
@@ -136,15 +140,11 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _numpy_note() -> str | None:
+def _numpy_note(words: Words) -> str | None:
     mindspore, numpy = _version("mindspore"), _version("numpy")
     if mindspore is None or numpy is None or _release(mindspore) > NUMPY_1_MINDSPORE or _release(numpy) < (2,):
         return None
-    return (
-        f"MindSpore {mindspore} is compiled against NumPy 1, but NumPy {numpy} is installed: the first operator on a "
-        "Tensor may raise SystemError, and NumPy scalars as operands raise TypeError, with or without a profiler. "
-        "Fix it with: pip install 'numpy<2'"
-    )
+    return words("numpy", mindspore=mindspore, numpy=numpy)
 
 
 def _release(version: str) -> tuple[int, ...]:
@@ -180,37 +180,40 @@ def _directory_problem(directory: Path) -> str | None:
     return None
 
 
-def _print(findings: Findings) -> None:
-    from rich.console import Console
+def _print(findings: Findings, words: Words) -> None:
     from rich.text import Text
 
-    console = Console(highlight=False)
+    from unified_profiler.cli.terminal import console_on
+
+    console = console_on(None)
     console.print(f"unified-profiler {findings.profiler}, Python {findings.python}, {findings.platform}")
     console.print()
-    console.print(_framework_table(findings.frameworks))
+    console.print(_framework_table(findings.frameworks, words))
     console.print()
-    versions = (f"{name} {version or 'not installed'}" for name, version in findings.libraries.items())
-    console.print(f"Libraries: {', '.join(versions)}")
-    console.print(f"Accelerators: {', '.join(findings.accelerators) or 'none, only the CPU is recorded'}")
+    versions = (f"{name} {version or words('not_installed')}" for name, version in findings.libraries.items())
+    console.print(words("libraries", versions=", ".join(versions)))
+    console.print(words("accelerators", names=", ".join(findings.accelerators) or words("no_accelerator")))
     for finding in findings.frameworks:
         if not finding.version and not finding.problem:
-            console.print(f"To record {finding.backend}: {finding.install}", soft_wrap=True, markup=False)
+            line = words("install", backend=finding.backend, command=finding.install)
+            console.print(line, soft_wrap=True)
     for note in findings.notes:
-        console.print(Text.assemble(("Note: ", "yellow"), note), soft_wrap=True)
+        console.print(Text.assemble((words("note"), "yellow"), note), soft_wrap=True)
     for problem in findings.problems:
-        console.print(Text.assemble(("Problem: ", "red"), problem), soft_wrap=True)
+        console.print(Text.assemble((words("problem"), "red"), problem), soft_wrap=True)
     if not findings.problems:
-        console.print(Text.assemble(("Ready: ", "green"), f"runs go to {findings.output_dir}"), soft_wrap=True)
-        console.print("Record one with: unified-profiler run train.py")
+        ready = words("runs_go_to", directory=findings.output_dir)
+        console.print(Text.assemble((words("ready"), "green"), ready), soft_wrap=True)
+        console.print(words("next", command="unified-profiler run train.py"), soft_wrap=True)
 
 
-def _framework_table(frameworks: list[FrameworkFinding]) -> Table:
+def _framework_table(frameworks: list[FrameworkFinding], words: Words) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     table = Table.grid(padding=(0, 2))
     for finding in frameworks:
-        version = Text(finding.version) if finding.version else Text("not installed", "yellow")
-        records = f"records {', '.join(finding.records)}" if finding.version else ""
+        version = Text(finding.version) if finding.version else Text(words("not_installed"), "yellow")
+        records = words("records", capabilities=", ".join(finding.records)) if finding.version else ""
         table.add_row(Text(finding.backend, "bold"), version, Text(records, overflow="fold"))
     return table

@@ -9,6 +9,7 @@ import typer
 
 from unified_profiler.cli.language import LanguageOption, language_of
 from unified_profiler.cli.next_command import next_command
+from unified_profiler.cli.output import show_lines
 from unified_profiler.cli.overlays import CriticalPathOption, overlays_of
 from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RankOption, RunPath, read_selected, working
 from unified_profiler.errors import ConfigurationError
@@ -52,21 +53,31 @@ def export(
         msg = "--all-ranks and --rank cannot be combined: leave one out."
         raise ConfigurationError(msg)
     run, target = _target(run, file, out)
-    with working(f"Writing {target}"):
-        selected = read_selected(run, rank=rank, cycle=cycle, one_clock=all_ranks)
+    from unified_profiler.presentation.texts import render_text
+
+    spoken = language_of(language)
+    with working("writing", language=spoken, file=str(target)):
+        selected = read_selected(run, rank=rank, cycle=cycle, one_clock=all_ranks, language=spoken)
         _write(selected, target, critical_path=critical_path)
     events = sum(trace.info.event_count for trace in selected.traces)
-    typer.echo(f"{target}: {events} events, {target.stat().st_size / 1e6:.1f} MB")
+    sizes = {"event_count": events, "size_bytes": target.stat().st_size}
+    show_lines([f"{target}: {render_text('export.written', sizes, language=spoken)}"])
     if target.name.lower().endswith(_TIMELINES):
-        typer.echo(next_command("view", "view", run, language=language_of(language)))
+        show_lines([next_command("view", "view", run, language=spoken)])
 
 
 def _target(run: str, file: Path | None, out: Path | None) -> tuple[str, Path]:
     """Return the run and the file: of a single argument that is no run, the file."""
-    if file is None and out is None and not Path(run).exists():
-        return DEFAULT_RUN, Path(run)
-    if (file is None) == (out is None):
-        msg = f"Give one file to write, such as `unified-profiler export {run} trace.json.gz`; found {file or 'none'}."
+    if file is None and out is None:
+        if not Path(run).exists():
+            return DEFAULT_RUN, Path(run)
+        msg = (
+            f"Give the file to write as well, such as `unified-profiler export {run} trace.json.gz`: {run} exists, so "
+            f"it is the run to read. To overwrite it: `unified-profiler export -o {run}`."
+        )
+        raise ConfigurationError(msg)
+    if file is not None and out is not None:
+        msg = f"Give one file to write; found {file} and {out}."
         raise ConfigurationError(msg)
     return run, file or out or Path()
 

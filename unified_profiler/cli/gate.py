@@ -14,7 +14,7 @@ from unified_profiler.cli.help import CompactCommand
 from unified_profiler.cli.language import LanguageOption, language_of
 from unified_profiler.cli.next_command import next_command
 from unified_profiler.cli.op_map import OpMapOption, mapped
-from unified_profiler.cli.output import JsonOption, OutputOption, format_of, show_table, write_or_print
+from unified_profiler.cli.output import JsonOption, OutputOption, format_of, show_lines, show_table, write_or_print
 from unified_profiler.cli.traces import RankOption, read_selected, working
 from unified_profiler.errors import ConfigurationError, UnifiedProfilerError
 
@@ -103,11 +103,11 @@ def gate(
     try:
         chosen = format_of(form, out, default=GateFormat.TABLE, as_json=as_json)
         before, after = _sides(runs or [], baseline or [], candidate or [])
-        result = _judge(before, after, max_regression, metric or ["step"], rank=rank, op_map=op_map)
-        _write(result, chosen, out, language_of(language))
+        spoken = language_of(language)
+        result = _judge(before, after, max_regression, metric or ["step"], rank=rank, op_map=op_map, language=spoken)
+        _write(result, chosen, out, spoken)
         if chosen is GateFormat.TABLE and out is None:
-            sides = (str(before[0]), str(after[0]))
-            typer.echo("\n" + next_command("diff", "diff", *sides, language=language_of(language)))
+            show_lines(["", next_command("diff", "diff", str(before[0]), str(after[0]), language=spoken)])
     except UnifiedProfilerError:
         raise
     except Exception:  # noqa: BLE001  Python's own exit code, 1, would look like a regression
@@ -140,11 +140,13 @@ def _judge(
     *,
     rank: int | None,
     op_map: Path | None,
+    language: str,
 ) -> Gate:
     from unified_profiler.gating import gate as compare
 
-    with working("Reading and comparing"):
-        before, after = ([mapped(read_selected(path), op_map) for path in paths] for paths in (baseline, candidate))
+    with working("comparing", language=language):
+        sides = ([read_selected(path, language=language) for path in paths] for paths in (baseline, candidate))
+        before, after = ([mapped(run, op_map) for run in side] for side in sides)
         result = compare(before, after, max_regression=max_regression, metric=metric, rank=rank)
     return result.model_copy(
         update={
@@ -178,10 +180,9 @@ def _text(result: Gate, form: GateFormat, language: str) -> str:
 def _print(result: Gate, language: str) -> None:
     from unified_profiler.gating.text import contributions_of, contributions_title, headlines, table_of
 
-    for line in (*headlines(result, language=language), ""):
-        typer.echo(line)
-    show_table(table_of(result, language=language), most_rows=None)
+    show_lines([*headlines(result, language=language), ""])
+    show_table(table_of(result, language=language), most_rows=None, language=language)
     for judgment in result.judgments:
         if judgment.contributions:
-            typer.echo("\n" + contributions_title(judgment, language=language))
-            show_table(contributions_of(judgment, language=language), most_rows=None)
+            show_lines(["", contributions_title(judgment, language=language)])
+            show_table(contributions_of(judgment, language=language), most_rows=None, language=language)

@@ -1,4 +1,4 @@
-"""Defines the option for the language of texts."""
+"""Defines the option for the language of texts, and inserts values into the texts of a command."""
 
 from __future__ import annotations
 
@@ -20,6 +20,20 @@ LanguageOption = Annotated[
     Language | None,
     typer.Option("--language", help="Language: English or Chinese (中文).", show_default="that of LANG, else en"),
 ]
+
+
+class Words:
+    """The texts of a command in one language. Values are inserted whole: paths and messages are not shortened."""
+
+    def __init__(self, command: str, language: str) -> None:
+        self.language = language
+        self._command = command
+
+    def __call__(self, key: str, **values: object) -> str:
+        """Return the text `<command>.<key>` with its values."""
+        from unified_profiler.presentation.texts import texts
+
+        return texts(self.language)[f"{self._command}.{key}"].format(**values)
 
 
 def language_of(given: Language | None) -> str:

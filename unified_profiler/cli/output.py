@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -90,6 +89,7 @@ def show(
     *,
     out: Path | None = None,
     most_rows: int | None = MOST_ROWS,
+    row_limit: int = 0,
     language: str = "en",
     next_line: str | None = None,
 ) -> None:
@@ -97,38 +97,45 @@ def show(
 
     Args:
         result: The result.
-        form: The format; JSON and CSV contain all rows and values.
+        form: The format; JSON and CSV contain all values.
         out: The file.
         most_rows: Maximum number of rows of a table for people; None for all.
+        row_limit: Maximum number of rows in any format; 0 for all.
         language: The language of the headings of a table for people.
         next_line: A line below a table for people, with the command that shows more.
     """
-    if form is Format.TABLE:
-        result = _for_people(result, language=language, next_line=next_line)
-    if form is Format.JSON:
-        write_or_print(_as_json(result), out)
-    elif form is Format.CSV:
-        write_or_print(_as_csv(result), out)
-    elif out is None:
-        show_table(result, most_rows=most_rows)
+    if form is not Format.TABLE:
+        limited = replace(result, table=result.table.slice(0, row_limit or None))
+        write_or_print(_as_json(limited) if form is Format.JSON else _as_csv(limited), out)
+        return
+    result, most_rows = in_language(result, language), row_limit or most_rows
+    if next_line is not None:
+        result = replace(result, footer=(*result.footer, next_line))
+    if out is None:
+        show_table(result, most_rows=most_rows, language=language)
     else:
-        write_or_print(_as_text(result, most_rows) + "\n", out)
+        write_or_print(_as_text(result, most_rows, language) + "\n", out)
 
 
-def _for_people(result: Result, *, language: str, next_line: str | None) -> Result:
-    from unified_profiler.presentation.texts import texts
+def in_language(result: Result, language: str) -> Result:
+    """Return a result with the headings and the lines below in a language."""
+    if language == "en":
+        return result
+    from unified_profiler.presentation.texts import render_statement, texts
 
     known, headings = texts(language), result.headings
-    if headings is not None and language != "en":
+    if headings is not None:
         headings = {name: known.get(f"column.{name}", heading) for name, heading in headings.items()}
-    return replace(result, headings=headings, footer=(*result.footer, *([next_line] if next_line else [])))
+    remarks = tuple(render_statement("table", each, language=language) for each in result.remarks)
+    return replace(result, headings=headings, footer=remarks or result.footer)
 
 
-def _as_text(result: Result, most_rows: int | None) -> str:
+def _as_text(result: Result, most_rows: int | None, language: str) -> str:
     """Return an aligned table in which nothing is cut."""
     from unified_profiler.presentation.tables import as_text
 
-    return as_text(result.table, headings=result.headings, footer=result.footer, most_rows=most_rows, widest=None)
+    parts: dict[str, Any] = {"headings": result.headings, "footer": result.footer, "language": language}
+    return as_text(result.table, most_rows=most_rows, widest=None, **parts)
 
 
 def _as_json(result: Result) -> str:
@@ -173,24 +180,34 @@ def _csv_text(text: str) -> str:
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), inert(text))
 
 
-def show_table(result: Result, *, most_rows: int | None, stream: TextIO | None = None) -> None:
+def show_table(result: Result, *, most_rows: int | None, stream: TextIO | None = None, language: str = "en") -> None:
     """Print a table for people, by default on stdout.
 
     It fits the terminal; without a terminal nothing is left out, for `grep` and `less -S`.
-    """
-    from rich.console import Console
 
-    from unified_profiler.cli.terminal import print_table
+    Args:
+        result: The table, with headings and lines in the language.
+        most_rows: Maximum number of rows; None for all.
+        stream: Where to print.
+        language: The language of the line on rows that are not shown.
+    """
+    from unified_profiler.cli.terminal import console_on, encodable, is_fitted, print_table
     from unified_profiler.presentation.tables import columns_of, lines_below
 
-    console = Console(file=stream, highlight=False, markup=False, emoji=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        text = _as_text(result, most_rows)
-        typer.echo(text.encode(console.encoding, "backslashreplace").decode(console.encoding), file=stream)
+    console = console_on(stream)
+    if not is_fitted(console):
+        typer.echo(encodable(_as_text(result, most_rows, language), console.encoding), file=stream)
         return
     columns = columns_of(result.table, headings=result.headings, most_rows=most_rows, spread=True)
-    below = lines_below(result.table, result.footer, most_rows=most_rows)
-    print_table(console, columns, below=below, keep=result.sorted_by)
+    below = lines_below(result.table, result.footer, most_rows=most_rows, language=language)
+    print_table(console, columns, below=below, keep=result.sorted_by, language=language)
+
+
+def show_lines(lines: Sequence[str]) -> None:
+    """Print lines of text on stdout, broken between words to fit a terminal."""
+    from unified_profiler.cli.terminal import console_on, print_lines
+
+    print_lines(console_on(None), lines)
 
 
 def write_or_print(text: str, out: Path | None) -> None:

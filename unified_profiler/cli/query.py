@@ -52,9 +52,9 @@ def query(
         msg = "`--csv` cannot be combined with another format: leave one out."
         raise ConfigurationError(msg)
     chosen = format_of(Format.CSV if as_csv else form, out, default=Format.TABLE, as_json=as_json)
-    with working("Running the query"):
+    spoken = language_of(language)
+    with working("querying", language=spoken):
         query_engine = engine_of(engine, memory_limit=memory_limit)
-        source = read_selected(run, rank=rank, cycle=cycle, engine=query_engine)
+        source = read_selected(run, rank=rank, cycle=cycle, engine=query_engine, language=spoken)
         result = run_query(source, sql, engine=query_engine, timeout=timeout or None)
-    following = next_command("file", language=language_of(language))
-    show(result, chosen, out=out, next_line=following)
+    show(result, chosen, out=out, language=spoken, next_line=next_command("file", language=spoken))

@@ -41,24 +41,24 @@ def ranks(
       unified-profiler ranks profile --json
     """
     chosen = format_of(form, out, default=Format.TABLE, as_json=as_json)
-    with working("Reading and comparing"):
-        table = _rank_table(run, engine_of(engine))
+    spoken = language_of(language)
+    with working("comparing", language=spoken):
+        table = _rank_table(run, engine_of(engine), spoken)
     if chosen is Format.JSON:
         write_or_print(json.dumps(_as_json(table), indent=2) + "\n", out)
         return
-    spoken = language_of(language)
     result = replace(table if steps else table.ranks, footer=_sentences(table, spoken))
     following = next_command("steps", "steps", run, language=spoken)
     show(result, chosen, out=out, most_rows=None, language=spoken, next_line=following if len(result) else None)
 
 
-def _rank_table(path: str, engine: Engine) -> RankTable:
+def _rank_table(path: str, engine: Engine, language: str) -> RankTable:
     from unified_profiler.analysis import rank_table
     from unified_profiler.delivery.run_writer import save_clocks
     from unified_profiler.readers import read
 
     run = read(path, engine=engine)
-    name_newest(path, run)
+    name_newest(path, run, language=language)
     table = rank_table(run, engine=engine)
     if run.clocks is None:
         save_clocks(run, table.clocks)

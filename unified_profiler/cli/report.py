@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unified_profiler.cli.language import LanguageOption, language_of
+from unified_profiler.cli.language import Language, language_of
 from unified_profiler.cli.next_command import next_command
 from unified_profiler.cli.output import JsonOption, format_of
 from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RankOption, RunPath, read_selected, working
@@ -59,7 +59,10 @@ def report(
         Layout, typer.Option(help="One file, or a directory in the layout of the TensorFlow Models Profiler.")
     ] = Layout.SINGLE,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    language: LanguageOption = None,
+    language: Annotated[
+        Language | None,
+        typer.Option(help="Language: English or Chinese (中文).", show_default="the browser's; for md that of LANG"),
+    ] = None,
     rank: RankOption = None,
     cycle: CycleOption = None,
 ) -> None:
@@ -82,19 +85,20 @@ def report(
     if open_it and chosen is not ReportFormat.HTML:
         msg = f"--open shows an HTML page, but the report is written as {chosen.value}. Leave one of the two out."
         raise ConfigurationError(msg)
-    with working("Reading"):
-        selected = read_selected(run, rank=rank, cycle=cycle, one_clock=True)
+    spoken = language_of(language)
+    with working("reading", language=spoken):
+        selected = read_selected(run, rank=rank, cycle=cycle, one_clock=True, language=spoken)
     target = out or (selected.path or Path()) / ("models" if layout is Layout.MODELS else _FILES[chosen])
-    with working(f"Writing {target}"):
+    with working("writing", language=spoken, file=str(target)):
         if layout is Layout.MODELS:
             from unified_profiler.export import write_models_layout
 
             write_models_layout(selected, target)
         else:
-            _write(selected, target, chosen, language and language.value)
+            _write(selected, target, chosen, page=language and language.value, text=spoken)
     typer.echo(str(target))
     if chosen is ReportFormat.HTML and layout is Layout.SINGLE and not open_it:
-        typer.echo(next_command("report", "report", run, "--open", language=language_of(language)), err=True)
+        typer.echo(next_command("report", "report", run, "--open", language=spoken), err=True)
     if open_it:
         webbrowser.open(target.absolute().as_uri())
 
@@ -106,7 +110,8 @@ def _check_models(*, form: ReportFormat | None, as_json: bool, open_it: bool) ->
             raise ConfigurationError(msg)
 
 
-def _write(run: Run, target: Path, form: ReportFormat, language: str | None) -> None:
+def _write(run: Run, target: Path, form: ReportFormat, *, page: str | None, text: str) -> None:
+    """Write the report; a page without a language is in that of the browser."""
     from unified_profiler.export import writing_to
     from unified_profiler.report.page import write_page
     from unified_profiler.report.summary import write_json, write_markdown
@@ -114,5 +119,7 @@ def _write(run: Run, target: Path, form: ReportFormat, language: str | None) -> 
     with writing_to(target):
         if form is ReportFormat.JSON:
             write_json(run, target)
+        elif form is ReportFormat.MARKDOWN:
+            write_markdown(run, target, language=text)
         else:
-            {ReportFormat.HTML: write_page, ReportFormat.MARKDOWN: write_markdown}[form](run, target, language=language)
+            write_page(run, target, language=page)

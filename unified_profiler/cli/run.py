@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from unified_profiler.cli.language import Language, LanguageOption, Words, language_of
 from unified_profiler.errors import UnifiedProfilerError
 from unified_profiler.keywords import did_you_mean
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from unified_profiler.analysis import Result
     from unified_profiler.launch.launcher import Outcome
     from unified_profiler.launch.program import Program
+    from unified_profiler.model.records import Failure
     from unified_profiler.model.run import Run
     from unified_profiler.schedule import Schedule
 
@@ -127,6 +129,7 @@ def run(
     sort_by: Annotated[str | None, _output(help="Column to sort by, or one of torch's sort keys.")] = None,
     open_it: Annotated[bool, _output("--open", help="Write the report and open it in a browser.")] = False,
     verbose: Annotated[bool, _output("--verbose", help="Print how the ends of steps were detected.")] = False,
+    language: LanguageOption = None,
 ) -> None:
     """Run an unmodified script under the profiler, and print a table of its operators.
 
@@ -176,9 +179,10 @@ def run(
     outcome = launch(program, options)
     if outcome.exit_code and not (outcome.failures or outcome.error or _has_operators(outcome)):
         raise typer.Exit(outcome.exit_code)  # the traceback of the script is all there is to see
-    _report(outcome, table=table, row_limit=row_limit, sort_by=sort_by, verbose=verbose)
+    words = Words("run", language_of(language))
+    _report(outcome, words, row_limit=row_limit if table else None, sort_by=sort_by, verbose=verbose)
     if open_it and outcome.run is not None and outcome.run.path is not None and _is_first_rank(outcome.run):
-        _open_report(outcome.run.path)
+        _open_report(outcome.run.path, words, language)
     raise typer.Exit(1 if outcome.error is not None and not outcome.exit_code else outcome.exit_code)
 
 
@@ -216,7 +220,7 @@ def _check_sort_key(sort_by: str | None) -> None:
     if sort_by is not None:
         from unified_profiler.model.run import Run
 
-        next(_tables(Run(traces=()), row_limit=1, sort_by=sort_by))
+        next(_tables(Run(traces=()), sort_by=sort_by))
 
 
 def _without_dashes(arguments: list[str]) -> tuple[str, ...]:
@@ -231,15 +235,15 @@ def _missing_script(ctx: typer.Context, name: str) -> str:
     return f"There is no option {name!r}.{did_you_mean(name, options)}"
 
 
-def _report(outcome: Outcome, *, table: bool, row_limit: int, sort_by: str | None, verbose: bool) -> None:
-    """Print the tables on stdout and everything else on stderr."""
-    lines = list(_lines(outcome, verbose=verbose))
-    if table and outcome.run is not None and _is_first_rank(outcome.run):
+def _report(outcome: Outcome, words: Words, *, row_limit: int | None, sort_by: str | None, verbose: bool) -> None:
+    """Print the tables on stdout, unless `row_limit` is None, and everything else on stderr."""
+    lines = list(_lines(outcome, words, verbose=verbose))
+    if row_limit is not None and outcome.run is not None and _is_first_rank(outcome.run):
         try:
-            for result in _tables(outcome.run, row_limit=row_limit, sort_by=sort_by):
-                _print_table(result, sys.__stdout__)
+            for result in _tables(outcome.run, sort_by=sort_by):
+                _print_table(result, sys.__stdout__, row_limit=row_limit, language=words.language)
         except UnifiedProfilerError as error:  # must not replace the exit code of the script
-            lines.append(f"no table: {error}")
+            lines.append(words("no_table", error=error))
     for line in lines:
         _print(f"unified-profiler: {line}", sys.__stderr__)
 
@@ -255,31 +259,31 @@ def _is_first_rank(run: Run) -> bool:
     return bool(run.traces) and run.ranks[:1] == [0]
 
 
-def _open_report(run: Path) -> None:
+def _open_report(run: Path, words: Words, language: Language | None) -> None:
     from unified_profiler.cli.report import report
 
     try:
-        report(str(run), open_it=True)
+        report(str(run), open_it=True, language=language)
     except UnifiedProfilerError as error:  # must not replace the exit code of the script
-        _print(f"unified-profiler: no report: {error}", sys.__stderr__)
+        _print(f"unified-profiler: {words('no_report', error=error)}", sys.__stderr__)
 
 
-def _tables(run: Run, *, row_limit: int, sort_by: str | None) -> Iterator[Result]:
+def _tables(run: Run, *, sort_by: str | None) -> Iterator[Result]:
     """Yield the table of operators and, if any were recorded, of API calls."""
     from unified_profiler.analysis import api_table, op_table
 
-    yield op_table(run, row_limit=row_limit or None, sort_by=sort_by)
-    calls = api_table(run, row_limit=row_limit or None)
+    yield op_table(run, sort_by=sort_by)
+    calls = api_table(run)
     if len(calls):
         yield calls
 
 
-def _print_table(result: Result, stream: TextIO | None) -> None:
-    from unified_profiler.cli.output import show_table
+def _print_table(result: Result, stream: TextIO | None, *, row_limit: int, language: str) -> None:
+    from unified_profiler.cli.output import in_language, show_table
 
     _print("", stream)
     with suppress(OSError, ValueError):
-        show_table(result, most_rows=None, stream=stream)
+        show_table(in_language(result, language), most_rows=row_limit or None, stream=stream, language=language)
 
 
 def _print(text: str, stream: TextIO | None) -> None:
@@ -290,29 +294,32 @@ def _print(text: str, stream: TextIO | None) -> None:
         print(text, file=stream, flush=True)
 
 
-def _lines(outcome: Outcome, *, verbose: bool) -> Iterator[str]:
+def _lines(outcome: Outcome, words: Words, *, verbose: bool) -> Iterator[str]:
     if outcome.run is None:
         return
-    yield f"run written to {outcome.run.path}" if outcome.run.path else "nothing was written"
-    yield _steps_line(outcome)
+    yield words("written", path=outcome.run.path) if outcome.run.path else words("not_written")
+    yield _steps_line(outcome, words)
     if verbose and outcome.signal is not None:
         yield from outcome.signal.switches
     if not any(trace.info.frameworks for trace in outcome.run.traces):
-        yield "no operators were recorded: the script imported no framework that has a backend, see `doctor`"
-    yield from (f"hint: {hint}" for hint in outcome.hints)
-    for failure in outcome.failures:
-        kept = f"; its native files are kept in {failure.kept}" if failure.kept else ""
-        yield f"{failure.source} failed to {failure.action}: {failure.error}{kept}"
+        yield words("no_operators")
+    yield from (words("hint", hint=hint) for hint in outcome.hints)
+    yield from (_failure_line(failure, words) for failure in outcome.failures)
     if outcome.error is not None:
-        yield f"profiling ended early: {type(outcome.error).__name__}: {outcome.error}"
+        yield words("ended_early", error=f"{type(outcome.error).__name__}: {outcome.error}")
     if outcome.run.path is not None and _is_first_rank(outcome.run):
-        yield f"see more with: unified-profiler report {shlex.quote(str(outcome.run.path))} --open"
+        yield words("more", command=shlex.join(["unified-profiler", "report", str(outcome.run.path), "--open"]))
 
 
-def _steps_line(outcome: Outcome) -> str:
+def _failure_line(failure: Failure, words: Words) -> str:
+    line = words("failure", source=failure.source, action=failure.action, error=failure.error)
+    return f"{line}; {words('kept', path=failure.kept)}" if failure.kept else line
+
+
+def _steps_line(outcome: Outcome, words: Words) -> str:
     if outcome.signal is None:
-        return "no end of a step was seen"
-    signal = outcome.signal
-    sources = f" ({signal.sources} of them, one counts)" if signal.sources > 1 else ""
-    steps = "1 step, ended" if outcome.steps == 1 else f"{outcome.steps} steps, each ended"
-    return f"{steps} by {signal.name}{sources}"
+        return words("no_step")
+    signal = outcome.signal.name
+    if outcome.signal.sources > 1:
+        signal = words("sources", signal=signal, source_count=outcome.signal.sources)
+    return words("step" if outcome.steps == 1 else "steps", step_count=outcome.steps, signal=signal)

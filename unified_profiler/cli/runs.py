@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unified_profiler.cli.language import LanguageOption, language_of
+from unified_profiler.cli.language import LanguageOption, Words, language_of
 from unified_profiler.cli.next_command import next_command
 from unified_profiler.cli.output import Format, FormatOption, JsonOption, OutputOption, format_of, show
 from unified_profiler.cli.traces import DEFAULT_RUN, working
+
+if TYPE_CHECKING:
+    from unified_profiler.engine import Result
 
 
 def runs(
@@ -31,8 +35,18 @@ def runs(
     from unified_profiler.readers import run_table
 
     chosen = format_of(form, out, default=Format.TABLE, as_json=as_json)
-    with working("Reading"):
-        table = run_table(directory, row_limit=row_limit or None)
     spoken = language_of(language)
+    with working("reading", language=spoken):
+        table = run_table(directory, row_limit=row_limit or None)
     following = next_command("summary", "summary", str(directory / table["run"][0]), language=spoken)
+    if chosen is Format.TABLE:
+        table = _with_states(table, Words("state", spoken))
     show(table, chosen, out=out, most_rows=None, language=spoken, next_line=following)
+
+
+def _with_states(table: Result, words: Words) -> Result:
+    """Return the runs with their states in the language of the words; details such as errors stay as they are."""
+    parts = (state.partition(": ") for state in table["state"])
+    states = [words(state) + colon + detail for state, colon, detail in parts]
+    index = table.columns.index("state")
+    return replace(table, table=table.table.set_column(index, "state", [states]))

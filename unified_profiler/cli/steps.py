@@ -29,10 +29,10 @@ def steps(
     chosen = format_of(form, out, default=Format.TABLE, as_json=as_json)
     from unified_profiler.analysis import step_breakdown
 
-    with working("Reading and adding up"):
-        query_engine = engine_of(engine)
-        selected = read_selected(run, rank=rank, cycle=cycle, engine=query_engine)
-        result = step_breakdown(selected, engine=query_engine)
     spoken = language_of(language)
+    with working("adding", language=spoken):
+        query_engine = engine_of(engine)
+        selected = read_selected(run, rank=rank, cycle=cycle, engine=query_engine, language=spoken)
+        result = step_breakdown(selected, engine=query_engine)
     following = next_command("operators", "table", run, language=spoken)
     show(result, chosen, out=out, language=spoken, next_line=following if len(result) else None)

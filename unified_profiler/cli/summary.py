@@ -47,25 +47,24 @@ def summary(
     chosen = format_of(form, out, default=DocumentFormat.TABLE, as_json=as_json)
     from unified_profiler.report import summarize
 
-    with working("Reading and summing up"):
-        overview = summarize(read_selected(run, rank=rank, cycle=cycle))
+    spoken = language_of(language)
+    with working("adding", language=spoken):
+        overview = summarize(read_selected(run, rank=rank, cycle=cycle, language=spoken))
     if chosen is DocumentFormat.JSON:
         write_or_print(overview.model_dump_json(indent=2) + "\n", out)
         return
-    from rich.console import Console
-
+    from unified_profiler.cli.terminal import console_on, encodable, print_lines
     from unified_profiler.report.sections import Sections
 
-    text = None if out is None else io.StringIO()
-    console = Console(file=text, highlight=False, markup=False, emoji=False)
-    spoken = language_of(language)
-    _print(console, Sections(overview, language=spoken))
-    console.print("\n" + next_command("report", "report", run, "--open", language=spoken), soft_wrap=True)
-    if text is not None:
-        write_or_print(text.getvalue(), out)
+    console = console_on(None if out is None else io.StringIO())
+    with console.capture() as shown:
+        _print(console, Sections(overview, language=spoken), spoken)
+        print_lines(console, ["", next_command("report", "report", run, "--open", language=spoken)])
+    lines = (encodable(line.rstrip(), console.encoding) for line in shown.get().splitlines())
+    write_or_print("\n".join([*lines, ""]), out)
 
 
-def _print(console: Console, sections: Sections) -> None:
+def _print(console: Console, sections: Sections, language: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -85,10 +84,10 @@ def _print(console: Console, sections: Sections) -> None:
     console.print()
     console.print(findings)
     for section in sections.tables():
-        _print_section(console, section)
+        _print_section(console, section, language)
 
 
-def _print_section(console: Console, section: Section) -> None:
+def _print_section(console: Console, section: Section, language: str) -> None:
     from rich.text import Text
 
     from unified_profiler.cli.terminal import print_table
@@ -102,4 +101,4 @@ def _print_section(console: Console, section: Section) -> None:
     ]
     console.print()
     console.print(Text(section.title, style="bold cyan"))
-    print_table(console, columns, below=() if section.more is None else (section.more,))
+    print_table(console, columns, below=() if section.more is None else (section.more,), language=language)

@@ -58,14 +58,16 @@ def table(
     chosen = format_of(form, out, default=Format.TABLE, as_json=as_json)
     from unified_profiler.analysis import api_table, op_table
 
-    with working("Reading and adding up"):
+    spoken = language_of(language)
+    with working("adding", language=spoken):
         query_engine = engine_of(engine)
-        selected = mapped(read_selected(run, rank=rank, cycle=cycle, engine=query_engine), op_map)
-        options: dict[str, Any] = {"sort_by": sort_by, "row_limit": row_limit or None, "engine": query_engine}
+        whole = read_selected(run, rank=rank, cycle=cycle, engine=query_engine, language=spoken)
+        selected = mapped(whole, op_map)
+        options: dict[str, Any] = {"sort_by": sort_by, "engine": query_engine}
         if api:
             result = api_table(selected, **options)
         else:
             result = op_table(selected, by=tuple(by or ["name"]), regions=regions, **options)
-    spoken = language_of(language)
     following = next_command("critical_path", "critical-path", run, language=spoken)
-    show(result, chosen, out=out, most_rows=None, language=spoken, next_line=following if len(result) else None)
+    next_line = following if len(result) else None
+    show(result, chosen, out=out, most_rows=None, row_limit=row_limit, language=spoken, next_line=next_line)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import TextIO
 
 from rich.box import Box
 from rich.console import Console
@@ -12,6 +15,7 @@ from rich.text import Text
 
 from unified_profiler.cli.fitting import GAP, Fit, FittedColumn, cut, fit
 from unified_profiler.presentation.tables import Column
+from unified_profiler.presentation.texts import render_text, texts
 
 _LARGE, _SMALL = 0.1, 0.01
 """Shares from which cells are highlighted, and below which they are dimmed."""
@@ -19,12 +23,28 @@ _LINES = "    \n    \n ── \n    \n    \n    \n    \n    \n"
 _ASCII_LINES = _LINES.replace("─", "-")
 _COMMAND = "unified-profiler "
 """Lines with a command are not broken, so that it can be copied."""
+_NO_WIDTH = 100_000
+"""Width of what is not fitted to a terminal."""
 _MAX_NAMES = 6
 """Number of dropped columns that are named."""
 
 
+def console_on(stream: TextIO | None) -> Console:
+    """Return a console that interprets no names, on stdout if there is no stream.
+
+    Without a terminal it has no width, so that nothing is cut or wrapped.
+    """
+    console = partial(Console, file=stream, highlight=False, markup=False, emoji=False)
+    return console() if is_fitted(console()) else console(width=_NO_WIDTH)
+
+
 def print_table(
-    console: Console, columns: Sequence[Column], *, below: Sequence[str] = (), keep: str | None = None
+    console: Console,
+    columns: Sequence[Column],
+    *,
+    below: Sequence[str] = (),
+    keep: str | None = None,
+    language: str = "en",
 ) -> None:
     """Print a table that fits the terminal.
 
@@ -33,24 +53,38 @@ def print_table(
         columns: The columns of the table.
         below: Lines below the table.
         keep: The name of a column that is always shown.
+        language: The language of the line on columns that do not fit.
     """
-    columns = [_encodable(column, console.encoding) for column in columns]
+    columns = [_encodable_column(column, console.encoding) for column in columns]
     fitted = fit(columns, console.width, keep=keep)
     if fitted.shown:
         console.print(_table(console, fitted))
-    for line in below:
-        console.print(Text(line), soft_wrap=_COMMAND in line)
     if fitted.left_out:
-        console.print(Text(_left_out(fitted.left_out), style="dim"))
+        print_lines(console, [_left_out(fitted.left_out, language)], style="dim")
+    print_lines(console, below)
 
 
-def _encodable(column: Column, encoding: str) -> Column:
+def print_lines(console: Console, lines: Sequence[str], *, style: str = "") -> None:
+    """Print lines of text, which are broken between words to fit the terminal; those with a command are not."""
+    for line in lines:
+        text = Text(encodable(line, console.encoding), style=style)
+        console.print(text, soft_wrap=_COMMAND in line)
+
+
+def is_fitted(console: Console) -> bool:
+    """Return whether output fits a width: that of a terminal, or of the variable COLUMNS."""
+    return console.is_terminal or "COLUMNS" in os.environ
+
+
+def encodable(text: str, encoding: str) -> str:
     """Escape characters that the terminal cannot show."""
     if encoding.lower().startswith("utf"):
-        return column
-    heading, *cells = (
-        text.encode(encoding, "backslashreplace").decode(encoding) for text in (column.heading, *column.cells)
-    )
+        return text
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _encodable_column(column: Column, encoding: str) -> Column:
+    heading, *cells = (encodable(text, encoding) for text in (column.heading, *column.cells))
     return replace(column, heading=heading, cells=cells)
 
 
@@ -99,9 +133,9 @@ def _style(column: Column, cell: str) -> str:
     return "bold yellow" if share >= _LARGE else "dim" if share < _SMALL else ""
 
 
-def _left_out(columns: Sequence[Column]) -> str:
+def _left_out(columns: Sequence[Column], language: str) -> str:
     named = [column for column in columns if column.heading.strip()]
     names = [cut(column.heading, 30, mark="...") for column in named[:_MAX_NAMES]]
     more = ["..."] if len(named) > _MAX_NAMES else []
-    are = "1 column is" if len(columns) == 1 else f"{len(columns)} columns are"
-    return f"{are} not shown ({', '.join([*names, *more])}): widen the terminal, or add --json."
+    separator = texts(language)["ui.list_separator"]
+    return render_text("table.columns_left_out", {"names": separator.join([*names, *more])}, language=language)

@@ -28,13 +28,23 @@ CycleOption = Annotated[int | None, typer.Option("--cycle", min=0, help="Only th
 
 
 @contextmanager
-def working(text: str) -> Iterator[None]:
-    """Show a text and the elapsed time on stderr during the block."""
+def working(key: str, *, language: str, **values: str) -> Iterator[None]:
+    """Show what is being done and the elapsed time on stderr during the block.
+
+    Args:
+        key: What is being done, such as `reading`.
+        language: The language of the text.
+        **values: The values in the text.
+    """
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+    from unified_profiler.cli.terminal import encodable
+    from unified_profiler.presentation.texts import render_text
+
     console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    text = encodable(render_text(f"working.{key}", values, language=language), console.encoding)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         progress.add_task(text, total=None)
         yield
@@ -47,6 +57,7 @@ def read_selected(
     cycle: int | None = None,
     one_clock: bool = False,
     engine: Engine | None = None,
+    language: str,
 ) -> Run:
     """Read a run and select one rank, one cycle, or both.
 
@@ -56,6 +67,7 @@ def read_selected(
         cycle: Only this cycle.
         one_clock: Whether to align the clocks of several machines first, unless that is done already.
         engine: The engine that reads URLs.
+        language: The language of the line that names the run.
 
     Raises:
         ConfigurationError: The run has no such rank or cycle.
@@ -63,7 +75,7 @@ def read_selected(
     from unified_profiler.readers import read
 
     run = read(path, engine=engine)
-    name_newest(path, run)
+    name_newest(path, run, language=language)
     if one_clock:
         from unified_profiler.analysis import align_clocks
         from unified_profiler.delivery.run_writer import save_clocks
@@ -75,13 +87,14 @@ def read_selected(
     return run.select(rank=rank, cycle=cycle)
 
 
-def name_newest(path: Path | str, run: Run) -> None:
+def name_newest(path: Path | str, run: Run, *, language: str) -> None:
     """Print which run of a directory was taken."""
     if run.path is None or run.path.parent != Path(path):
         return
+    from unified_profiler.presentation.texts import texts
     from unified_profiler.readers.dispatch import runs_in
 
     count = len(runs_in(run.path.parent))
-    newest = "the newest with a trace" if run.traces else "the newest; none has a trace"
-    which = f"of {count} runs, {newest}" if count > 1 else "the only run there"
-    typer.echo(f"unified-profiler: reading {run.path}: {which}", err=True)
+    key = "only" if count == 1 else "newest" if run.traces else "newest_without_trace"
+    line = texts(language)[f"reading.{key}"].format(run=run.path, run_count=count)
+    typer.echo(f"unified-profiler: {line}", err=True)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unified_profiler.cli.language import LanguageOption, language_of
+from unified_profiler.cli.output import show_lines
 from unified_profiler.cli.overlays import CriticalPathOption, overlays_of
 from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RankOption, RunPath, read_selected, working
 
@@ -30,6 +32,7 @@ def view(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 for any free port.")] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Print the address without opening a browser.")] = False,
     critical_path: CriticalPathOption = False,
+    language: LanguageOption = None,
 ) -> None:
     r"""Show the timeline of a run in the Perfetto UI, in a browser on this machine, until Ctrl-C.
 
@@ -45,24 +48,28 @@ def view(
     """
     from unified_profiler.viewer import find_ui
 
-    with _end_on_signal():
+    spoken = language_of(language)
+    with _end_on_signal(spoken):
         find_ui()  # raises if it is missing, before the run is read
-        with working("Reading"):
-            selected = read_selected(run, rank=rank, cycle=cycle)
+        with working("reading", language=spoken):
+            selected = read_selected(run, rank=rank, cycle=cycle, language=spoken)
         overlays = overlays_of(selected, critical_path=critical_path)
-        _show(selected, title=(selected.path or Path(run)).name, overlays=overlays, port=port, no_open=no_open)
+        title = (selected.path or Path(run)).name
+        _show(selected, title=title, overlays=overlays, port=port, no_open=no_open, language=spoken)
 
 
-def _show(run: Run, *, title: str, overlays: Sequence[Overlay], port: int, no_open: bool) -> None:
+def _show(run: Run, *, title: str, overlays: Sequence[Overlay], port: int, no_open: bool, language: str) -> None:
+    from unified_profiler.presentation.texts import render_text, texts
     from unified_profiler.viewer import showing
 
     with ExitStack() as shown:
-        with working("Writing the timeline"):
+        with working("drawing", language=language):
             timeline = shown.enter_context(showing(run, title=title, port=port, overlays=overlays))
-        typer.echo(f"{timeline.event_count} events are shown at\n{timeline.address}")
+        show_lines([render_text("view.shown", {"event_count": timeline.event_count}, language=language)])
+        typer.echo(timeline.address)
         if not no_open and not webbrowser.open(timeline.address):
-            typer.echo("No browser could be opened. Open the address in a browser on this machine.")
-        typer.echo("Press Ctrl-C to end.")
+            show_lines([texts(language)["view.no_browser"]])
+        show_lines([texts(language)["view.press"]])
         _wait_for_signal()
 
 
@@ -71,8 +78,9 @@ def _wait_for_signal() -> None:
 
 
 @contextmanager
-def _end_on_signal() -> Iterator[None]:
+def _end_on_signal(language: str) -> Iterator[None]:
     """End the block on Ctrl-C or SIGTERM, only once, so that its cleanup is not interrupted."""
+    from unified_profiler.presentation.texts import texts
 
     def end(*_: Any) -> None:
         for number in _END_SIGNALS:
@@ -83,7 +91,7 @@ def _end_on_signal() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("\nThe viewer has ended; its files are removed.")
+        show_lines(["", texts(language)["view.ended"]])
     finally:
         for number, handler in zip(_END_SIGNALS, before, strict=True):
             signal.signal(number, handler or signal.SIG_DFL)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from unified_profiler.errors import UsageError
 from unified_profiler.keywords import did_you_mean
+from unified_profiler.model.statements import Statement
 from unified_profiler.presentation.tables import as_html, as_text
 from unified_profiler.presentation.values import python_values
 
@@ -25,12 +26,15 @@ class Result:
         headings: The columns of the printed table and their headings; None shows all columns.
         footer: Lines below the printed table.
         sorted_by: The column that the analysis sorts the rows by, if any.
+        remarks: The same lines as statements (`table.*`), to print them in another language; empty where there are no
+            statements for them.
     """
 
     table: pa.Table
     headings: Mapping[str, str] | None = None
     footer: tuple[str, ...] = ()
     sorted_by: str | None = None
+    remarks: tuple[Statement, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

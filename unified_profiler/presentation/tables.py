@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from unified_profiler.presentation.html import html_paragraphs, html_table
-from unified_profiler.presentation.text import counted, one_line
+from unified_profiler.presentation.text import one_line
+from unified_profiler.presentation.texts import render_text
 from unified_profiler.presentation.units import format_bytes, format_time
 from unified_profiler.presentation.values import python_values
 
@@ -52,10 +53,15 @@ def columns_of(
     return [column for index, heading in _chosen(table, headings) for column in _columns(rows, index, heading, spread)]
 
 
-def lines_below(table: pa.Table, footer: Sequence[str], *, most_rows: int | None = MOST_ROWS) -> list[str]:
-    """Return the lines below a table: the number of rows that were cut, if any, and the footer."""
-    more = 0 if most_rows is None else table.num_rows - most_rows
-    return [*([f"... and {counted(more, 'more row')}"] if more > 0 else []), *map(one_line, footer)]
+def lines_below(
+    table: pa.Table, footer: Sequence[str], *, most_rows: int | None = MOST_ROWS, language: str = "en"
+) -> list[str]:
+    """Return the lines below a table: how many of its rows are shown, unless all are, and the footer."""
+    lines = list(map(one_line, footer))
+    if most_rows is None or table.num_rows <= most_rows:
+        return lines
+    counts = {"shown_count": most_rows, "all_count": table.num_rows}
+    return [render_text("table.rows_shown", counts, language=language), *lines]
 
 
 def as_text(
@@ -65,13 +71,15 @@ def as_text(
     footer: Sequence[str] = (),
     most_rows: int | None = MOST_ROWS,
     widest: int | None = WIDEST_CELL,
+    language: str = "en",
 ) -> str:
     """Return aligned text, with cells wider than `widest` and rows beyond `most_rows` cut."""
     shown = columns_of(table, headings=headings, most_rows=most_rows)
     columns = [_aligned([column.heading, *column.cells], left=column.is_text, widest=widest) for column in shown]
     rule, *lines = ["  ".join(row) for row in zip(*columns, strict=True)] or ["", ""]
     head, *body = [line.rstrip() for line in lines]
-    return "\n".join([rule, head, rule, *body, rule, *lines_below(table, footer, most_rows=most_rows)])
+    below = lines_below(table, footer, most_rows=most_rows, language=language)
+    return "\n".join([rule, head, rule, *body, rule, *below])
 
 
 def as_html(table: pa.Table, *, headings: Mapping[str, str] | None, footer: Sequence[str] = ()) -> str:

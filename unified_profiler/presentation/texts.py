@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Protocol
 
-from unified_profiler.presentation.tables import format_bytes, format_time, one_line
+from unified_profiler.presentation.text import one_line
+from unified_profiler.presentation.units import format_bytes, format_time
 from unified_profiler.toml_files import packaged_toml
 
 Value = str | int | float | None
@@ -89,7 +90,7 @@ def format_amount(value: float, unit: str) -> str:
         return format_bytes(value)
     if unit == "bytes/s":
         return f"{format_bytes(value)}/s"
-    return f"{value:,.1f} {unit}".strip()
+    return f"{value:,.1f}%" if unit == "%" else f"{value:,.1f} {unit}".strip()
 
 
 def shortened(text: str, most: int = LONGEST) -> str:

@@ -13,7 +13,7 @@ from unified_profiler.engine import Result
 from unified_profiler.errors import TraceFormatError, UnifiedProfilerError
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.run import Run, read_run
-from unified_profiler.presentation.text import counted
+from unified_profiler.model.statements import statement
 from unified_profiler.readers.dispatch import runs_in
 
 _COLUMNS = pa.schema(
@@ -57,9 +57,10 @@ def run_table(directory: str | os.PathLike[str], *, row_limit: int | None = None
         msg = f"{directory} {state}. Expected a directory of runs: record one with `unified-profiler run train.py`."
         raise TraceFormatError(msg)
     rows = [_described(path) for path in runs[:row_limit]]
-    more = len(runs) - len(rows)
-    footer = (f"... and {counted(more, 'older run')}",) if more else ()
-    return Result(table=pa.Table.from_pylist(rows, _COLUMNS), headings=_HEADINGS, footer=footer)
+    shown = statement("runs_shown", shown_count=len(rows), all_count=len(runs)).with_text("table")
+    remarks = (shown,) if len(rows) < len(runs) else ()
+    footer = tuple(each.text for each in remarks)
+    return Result(table=pa.Table.from_pylist(rows, _COLUMNS), headings=_HEADINGS, footer=footer, remarks=remarks)
 
 
 def _described(path: Path) -> dict[str, Any]:
@@ -75,22 +76,20 @@ def _described(path: Path) -> dict[str, Any]:
         "program": " ".join(manifest.command) if manifest else None,
         "frameworks": ", ".join(sorted({name for info in infos for name in info.frameworks})) or None,
         "rank_count": len(run.ranks),
-        "steps": ", ".join(dict.fromkeys(map(_steps, infos))) or None,
+        "steps": ", ".join(dict.fromkeys(_steps(info) for info in infos if info.first_step is not None)) or None,
         "event_count": sum(info.event_count for info in infos),
         "state": _state(run),
     }
 
 
 def _steps(info: TraceInfo) -> str:
-    if info.first_step is None:
-        return "none"
     return str(info.first_step) if info.first_step == info.last_step else f"{info.first_step}-{info.last_step}"
 
 
 def _state(run: Run) -> str:
     failures = sum(len(manifest.failures) for manifest in run.manifests.values())
     if failures:
-        return counted(failures, "failure")
+        return f"failures: {failures}"
     if not run.traces:
         return "no trace"
     if any(manifest.ended_ns is None for manifest in run.manifests.values()):

@@ -140,7 +140,13 @@ class Sections:
 
     def _counter(self, counter: CounterSummary) -> dict[str, Any]:
         amounts = {name: format_amount(getattr(counter, name), counter.unit) for name in ("mean", "minimum", "maximum")}
-        return {"rank": counter.rank, "name": counter.name, "device": counter.device, **amounts}
+        name = counter.name.removesuffix(f" {counter.unit}")
+        return {
+            "rank": counter.rank,
+            "name": self._texts.get(f"curve.{name}", name),
+            "device": counter.device,
+            **amounts,
+        }
 
     def _section(self, name: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
         if not rows:

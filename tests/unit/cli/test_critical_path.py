@@ -70,4 +70,4 @@ def test_a_prediction_has_no_path(invoke: Invoke, recorded: Path, other: list[st
 
 
 def test_rows_beyond_the_limit_are_counted(invoke: Invoke, recorded: Path) -> None:
-    assert "... and 2 more rows" in invoke("critical-path", recorded, "--row-limit", "1").stdout
+    assert "Shown: 1 of 3 rows." in invoke("critical-path", recorded, "--row-limit", "1").stdout

@@ -108,7 +108,7 @@ def test_json_holds_verdict_devices_classes_and_steps(invoke: Invoke, gpu_trace:
 
 def test_rows_beyond_the_limit_are_counted(invoke: Invoke, gpu_trace: Path) -> None:
     lines = invoke("devices", gpu_trace, "--show", "launches", "--row-limit", "1").stdout.splitlines()
-    assert "... and 2 more rows" in lines
+    assert "Shown: 1 of 3 rows." in lines
     found = json.loads(invoke("devices", gpu_trace, "--show", "launches", "--row-limit", "1", "--json").stdout)
     assert len(found) == 1
     every = json.loads(invoke("devices", gpu_trace, "--show", "launches", "--row-limit", "0", "--json").stdout)

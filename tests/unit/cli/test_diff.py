@@ -90,7 +90,7 @@ def test_a_map_of_the_user_decides_what_things_are(invoke: Invoke, before: Path,
 
 
 def test_rows_are_limited_and_that_is_said(invoke: Invoke, before: Path, after: Path) -> None:
-    assert "... and 2 more rows" in invoke("diff", before, after, "--row-limit", "1").stdout
+    assert "Shown: 1 of 3 rows." in invoke("diff", before, after, "--row-limit", "1").stdout
 
 
 @pytest.mark.parametrize(

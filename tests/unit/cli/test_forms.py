@@ -49,11 +49,11 @@ def commands() -> dict[str, Any]:
     return dict(group.commands)
 
 
-def forms_of(command: str) -> tuple[str, ...]:
+def choices_of(command: str, argument: str) -> tuple[str, ...]:
     callback: Any = next(each for each in app.registered_commands if _name_of(each) == command).callback
-    kind = get_type_hints(callback).get("form")
+    kind = get_type_hints(callback).get(argument)
     kinds: list[Any] = [each for each in (get_args(kind) or (kind,)) if isinstance(each, EnumMeta)]
-    return tuple(form.value for each in kinds for form in each)
+    return tuple(choice.value for each in kinds for choice in each)
 
 
 def _name_of(command: Any) -> str:
@@ -71,12 +71,18 @@ def test_every_command_is_in_the_table() -> None:
 @pytest.mark.parametrize("command", FORMS)
 def test_a_form_is_chosen_by_format_or_by_json_and_results_go_to_output(command: str) -> None:
     forms = FORMS[command]
-    assert forms_of(command) == forms
+    assert choices_of(command, "form") == forms
     assert (option(command, "--format") is not None) == bool(forms)
     assert (option(command, "--json") is not None) == ("json" in forms)
     assert (option(command, "--open") is not None) == (command in OPENING)
     if command not in WITHOUT_OUTPUT:
         assert set(option(command, "-o").opts) == {"-o", "--output"}
+
+
+@pytest.mark.parametrize("command", FORMS)
+def test_every_command_has_the_language_of_the_terminal_or_of_its_option(command: str) -> None:
+    assert choices_of(command, "language") == ("en", "zh")
+    assert option(command, "--language").default is None
 
 
 @pytest.mark.parametrize("command", sorted(OF_A_RUN))
@@ -162,11 +168,19 @@ def test_export_takes_its_file_as_an_argument_or_an_option(
     assert Path("t.json").stat().st_size > 0
 
 
-@pytest.mark.parametrize("arguments", [["profile/run"], ["profile/run", "t.json", "-o", "t.csv"]])
-def test_export_needs_exactly_one_file(invoke: Invoke, directory: Path, arguments: list[str]) -> None:
-    result = invoke("export", *arguments)
+def test_export_needs_exactly_one_file(invoke: Invoke, directory: Path) -> None:
+    result = invoke("export", "profile/run", "t.json", "-o", "t.csv")
     assert result.exit_code == 2
     assert "Give one file to write" in result.stderr
+
+
+def test_export_to_a_file_that_exists_names_the_option_that_overwrites_it(invoke: Invoke, directory: Path) -> None:
+    assert invoke("export", "t.json").exit_code == 0
+    again = invoke("export", "t.json")
+    assert again.exit_code == 2
+    assert "t.json exists, so it is the run to read" in again.stderr
+    assert "`unified-profiler export -o t.json`" in again.stderr
+    assert invoke("export", "-o", "t.json").exit_code == 0
 
 
 def test_gate_takes_two_runs_as_arguments(invoke: Invoke, directory: Path) -> None:
@@ -227,5 +241,5 @@ def test_runs_says_how_many_are_left_out(invoke: Invoke, directory: Path) -> Non
     folder = Path("profile/second/rank-00000")
     folder.mkdir(parents=True)
     write_parquet(builder.build(), folder / "cycle-00000.parquet")
-    assert "... and 1 older run" in invoke("runs", "--row-limit", "1").stdout
+    assert "Shown: 1 of 2 runs." in invoke("runs", "--row-limit", "1").stdout
     assert "3-5" in invoke("runs").stdout

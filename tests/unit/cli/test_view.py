@@ -84,7 +84,7 @@ def test_the_browser_is_opened_at_the_address_that_is_printed(invoke: Invoke, ru
     result = invoke("view", run_dir)
     assert result.exit_code == 0, result.stderr
     assert re.findall(r"^http://.*$", result.stdout, re.MULTILINE) == opened
-    assert "8 events" in result.stdout
+    assert "events: 8" in result.stdout
 
 
 def test_the_critical_path_is_part_of_the_timeline(

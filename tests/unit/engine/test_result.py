@@ -122,7 +122,7 @@ def test_characters_that_break_lines_are_spelt_out(name: str) -> None:
 
 def test_long_tables_are_cut_and_say_so() -> None:
     lines = _lines(pa.table({"n": list(range(150))}), footer=("the end",))
-    assert lines[-2:] == ["... and 50 more rows", "the end"]
+    assert lines[-2:] == ["Shown: 100 of 150 rows.", "the end"]
     assert len(lines) == 106
 
 
@@ -159,7 +159,7 @@ def test_html_cells_are_short_printable_text(name: str) -> None:
 def test_html_of_a_long_table_is_cut_and_says_so() -> None:
     html = Result(table=pa.table({"n": list(range(150))}))._repr_html_()
     assert html.count("<tr>") == 101
-    assert "... and 50 more rows" in html
+    assert "Shown: 100 of 150 rows." in html
 
 
 def test_repr_is_the_table() -> None:
