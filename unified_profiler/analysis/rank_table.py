@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from unified_profiler.analysis.rank_steps import RankSteps, rank_steps
 from unified_profiler.analysis.stragglers import FEWEST_STEPS, StepMatrix, Straggler
@@ -35,6 +36,9 @@ HEADINGS: Mapping[str, str] = {
     "uncovered_ns": "Uncovered",
 }
 """The columns and their headings in printed tables."""
+_SMALLEST_P_VALUE = 1e-16
+"""Smaller ones are not distinguished from zero."""
+_ONLY_IF_ANY = frozenset({"skew_ns", "collective_ns", "waiting_ns", "copy_ns", "data_ns"})
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,7 +65,7 @@ class RankTable(Result):
         names = [name for name in HEADINGS if name != "step"]
         kinds = [pa.int32() if name in {"rank", "step_count"} else pa.int64() for name in names]
         table = pa.Table.from_pylist(rows, schema=pa.schema(list(zip(names, kinds, strict=True))))
-        return Result(table=table, headings={name: HEADINGS[name] for name in names}, footer=self.footer)
+        return Result(table=table, headings=_headings(self.table, names), footer=self.footer, sorted_by="rank")
 
     def _medians(self, rank: int, rows: np.typing.NDArray[np.int64]) -> dict[str, int | None]:
         medians: dict[str, int | None] = {"rank": rank, "step_count": len(rows)}
@@ -99,9 +103,10 @@ def rank_table(source: Source, *, engine: Engine | None = None) -> RankTable:
     steps = rank_steps(run, engine=engine)
     verdict = tuple(each.with_text("ranks") for each in _verdict(steps))
     notices = tuple(each.with_text("ranks") for each in _notices(run, steps))
+    table = _with_skew(steps.table, steps.matrix)
     return RankTable(
-        table=_with_skew(steps.table, steps.matrix),
-        headings={name: heading for name, heading in HEADINGS.items() if name != "step_count"},
+        table=table,
+        headings=_headings(table, [name for name in HEADINGS if name != "step_count"]),
         footer=tuple(statement.text for statement in (*verdict, *notices)),
         sorted_by="step",
         verdict=verdict,
@@ -109,6 +114,12 @@ def rank_table(source: Source, *, engine: Engine | None = None) -> RankTable:
         stragglers=tuple(steps.stragglers),
         clocks=steps.clocks,
     )
+
+
+def _headings(table: pa.Table, names: Sequence[str]) -> dict[str, str]:
+    """Leave what no step of any rank has out of the printed table."""
+    absent = {name for name in _ONLY_IF_ANY if not pc.any(pc.not_equal(table.column(name), 0)).as_py()}
+    return {name: HEADINGS[name] for name in names if name not in absent}
 
 
 def _check_ranks(run: Run) -> None:
@@ -161,9 +172,12 @@ def _describe(straggler: Straggler) -> Iterator[Statement]:
     yield statement(code, rank=rank, cause_ns=straggler.cause_ns, names=names)
     if straggler.waiting_ns:
         yield statement("waited_for", rank=rank, waiting_ns=straggler.waiting_ns)
-    yield statement(
-        "sure", step_share=straggler.step_share, step_count=straggler.step_count, p_value=f"{straggler.p_value:.1g}"
-    )
+    certainty: dict[str, Value] = {"step_share": straggler.step_share, "step_count": straggler.step_count}
+    yield statement("sure", p_value=_shown_p_value(straggler.p_value), **certainty)
+
+
+def _shown_p_value(value: float) -> str:
+    return f"{value:.1g}" if value >= _SMALLEST_P_VALUE else f"<{_SMALLEST_P_VALUE:.0g}"
 
 
 def _notices(run: Run, steps: RankSteps) -> Iterator[Statement]:

@@ -98,12 +98,13 @@ def _on_host(events: EventTable) -> EventTable:
 
 
 def _headings(table: pa.Table) -> dict[str, str]:
-    """Leave parts that no step has, and regions if there are none, out of the printed table."""
+    """Leave parts that no step has, regions if there are none, and a single cycle out of the printed table."""
     absent = {name for name in _ONLY_IF_ANY if not pc.any(pc.greater(table.column(name), 0)).as_py()}
     headings = {name: heading for name, heading in _PARTS.items() if name not in absent}
     if any(table.column("regions_ns").to_pylist()):
         headings["regions_ns"] = "Regions"
-    return {"rank": "Rank", "cycle": "Cycle", "step": "Step", **headings}
+    cycle = {"cycle": "Cycle"} if pc.count_distinct(table.column("cycle")).as_py() > 1 else {}
+    return {"rank": "Rank", **cycle, "step": "Step", **headings}
 
 
 def _regions(steps: pa.Table, regions: pa.Table) -> pa.Array:

@@ -21,6 +21,7 @@ from unified_profiler.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from unified_profiler.analysis import Result
+    from unified_profiler.presentation.tables import EmphasisByColumn
 
 
 class Format(str, Enum):
@@ -92,6 +93,7 @@ def show(
     row_limit: int = 0,
     language: str = "en",
     next_line: str | None = None,
+    emphasis: EmphasisByColumn | None = None,
 ) -> None:
     """Print a result on stdout, or write it to a file.
 
@@ -103,6 +105,7 @@ def show(
         row_limit: Maximum number of rows in any format; 0 for all.
         language: The language of the headings of a table for people.
         next_line: A line below a table for people, with the command that shows more.
+        emphasis: How the cells of some columns are emphasized in a terminal.
     """
     if form is not Format.TABLE:
         limited = replace(result, table=result.table.slice(0, row_limit or None))
@@ -112,7 +115,7 @@ def show(
     if next_line is not None:
         result = replace(result, footer=(*result.footer, next_line))
     if out is None:
-        show_table(result, most_rows=most_rows, language=language)
+        show_table(result, most_rows=most_rows, language=language, emphasis=emphasis)
     else:
         write_or_print(_as_text(result, most_rows, language) + "\n", out)
 
@@ -180,7 +183,14 @@ def _csv_text(text: str) -> str:
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), inert(text))
 
 
-def show_table(result: Result, *, most_rows: int | None, stream: TextIO | None = None, language: str = "en") -> None:
+def show_table(
+    result: Result,
+    *,
+    most_rows: int | None,
+    stream: TextIO | None = None,
+    language: str = "en",
+    emphasis: EmphasisByColumn | None = None,
+) -> None:
     """Print a table for people, by default on stdout.
 
     It fits the terminal; without a terminal nothing is left out, for `grep` and `less -S`.
@@ -190,17 +200,21 @@ def show_table(result: Result, *, most_rows: int | None, stream: TextIO | None =
         most_rows: Maximum number of rows; None for all.
         stream: Where to print.
         language: The language of the line on rows that are not shown.
+        emphasis: How the cells of some columns are emphasized in a terminal.
     """
     from unified_profiler.cli.terminal import console_on, encodable, is_fitted, print_table
-    from unified_profiler.presentation.tables import columns_of, lines_below
+    from unified_profiler.presentation.tables import columns_of, one_line, rows_shown
 
     console = console_on(stream)
     if not is_fitted(console):
         typer.echo(encodable(_as_text(result, most_rows, language), console.encoding), file=stream)
         return
-    columns = columns_of(result.table, headings=result.headings, most_rows=most_rows, spread=True)
-    below = lines_below(result.table, result.footer, most_rows=most_rows, language=language)
-    print_table(console, columns, below=below, keep=result.sorted_by, language=language)
+    columns = [
+        replace(column, emphasis=(emphasis or {}).get(column.name, ())[:most_rows])
+        for column in columns_of(result.table, headings=result.headings, most_rows=most_rows, spread=True)
+    ]
+    notes, below = rows_shown(result.table, most_rows, language=language), list(map(one_line, result.footer))
+    print_table(console, columns, notes=notes, below=below, keep=result.sorted_by, language=language)
 
 
 def show_lines(lines: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -47,9 +48,22 @@ def ranks(
     if chosen is Format.JSON:
         write_or_print(json.dumps(_as_json(table), indent=2) + "\n", out)
         return
-    result = replace(table if steps else table.ranks, footer=_sentences(table, spoken))
-    following = next_command("steps", "steps", run, language=spoken)
-    show(result, chosen, out=out, most_rows=None, language=spoken, next_line=following if len(result) else None)
+    if chosen is Format.CSV:
+        show(table if steps else table.ranks, chosen, out=out)
+        return
+    _show(table, with_steps=steps, out=out, run=run, language=spoken)
+
+
+def _show(table: RankTable, *, with_steps: bool, out: Path | None, run: str, language: str) -> None:
+    from unified_profiler.cli.rank_series import emphasis_of_ranks, with_sparklines
+    from unified_profiler.cli.sparklines import room_for_sparklines
+    from unified_profiler.cli.terminal import console_on
+
+    room = 0 if out is not None else room_for_sparklines(console_on(None))
+    result = replace(table if with_steps else with_sparklines(table, room), footer=_sentences(table, language))
+    next_line = next_command("steps", "steps", run, language=language) if len(result) else None
+    emphasis = emphasis_of_ranks(table, result.table)
+    show(result, Format.TABLE, out=out, most_rows=None, language=language, next_line=next_line, emphasis=emphasis)
 
 
 def _rank_table(path: str, engine: Engine, language: str) -> RankTable:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from unified_profiler.cli.engine import EngineOption, engine_of
 from unified_profiler.cli.language import LanguageOption, language_of
 from unified_profiler.cli.next_command import next_command
@@ -22,6 +24,8 @@ def steps(
 ) -> None:
     """Print the time of each recorded step in operators, collectives, copies, none of these, and regions.
 
+    Below it, how the time of a step develops: the median, the slowest step, and in a terminal a sparkline.
+
     Examples:
       unified-profiler steps profile
       unified-profiler steps profile --rank 0 --json
@@ -34,5 +38,14 @@ def steps(
         query_engine = engine_of(engine)
         selected = read_selected(run, rank=rank, cycle=cycle, engine=query_engine, language=spoken)
         result = step_breakdown(selected, engine=query_engine)
-    following = next_command("operators", "table", run, language=spoken)
-    show(result, chosen, out=out, language=spoken, next_line=following if len(result) else None)
+    if not len(result) or chosen is not Format.TABLE:
+        show(result, chosen, out=out, language=spoken)
+        return
+    from unified_profiler.cli.step_series import emphasis_of_steps, lines_on_steps
+    from unified_profiler.cli.terminal import console_on
+
+    emphasis = emphasis_of_steps(result.table)
+    lines = lines_on_steps(result.table, emphasis, console_on(None) if out is None else None, language=spoken)
+    next_line = next_command("operators", "table", run, language=spoken)
+    result = replace(result, footer=tuple(lines))
+    show(result, chosen, out=out, language=spoken, next_line=next_line, emphasis=emphasis)

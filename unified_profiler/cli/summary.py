@@ -101,4 +101,4 @@ def _print_section(console: Console, section: Section, language: str) -> None:
     ]
     console.print()
     console.print(Text(section.title, style="bold cyan"))
-    print_table(console, columns, below=() if section.more is None else (section.more,), language=language)
+    print_table(console, columns, notes=() if section.more is None else (section.more,), language=language)

@@ -14,11 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from unified_profiler.cli.fitting import GAP, Fit, FittedColumn, cut, fit
-from unified_profiler.presentation.tables import Column
+from unified_profiler.presentation.tables import Column, Emphasis
 from unified_profiler.presentation.texts import render_text, texts
 
 _LARGE, _SMALL = 0.1, 0.01
 """Shares from which cells are highlighted, and below which they are dimmed."""
+_STYLES: dict[Emphasis, str] = {"high": "bold yellow", "low": "dim", "": ""}
 _LINES = "    \n    \n ── \n    \n    \n    \n    \n    \n"
 _ASCII_LINES = _LINES.replace("─", "-")
 _COMMAND = "unified-profiler "
@@ -42,6 +43,7 @@ def print_table(
     console: Console,
     columns: Sequence[Column],
     *,
+    notes: Sequence[str] = (),
     below: Sequence[str] = (),
     keep: str | None = None,
     language: str = "en",
@@ -51,7 +53,8 @@ def print_table(
     Args:
         console: The terminal.
         columns: The columns of the table.
-        below: Lines below the table.
+        notes: Lines directly below the table, on what of it is not shown.
+        below: Lines below these.
         keep: The name of a column that is always shown.
         language: The language of the line on columns that do not fit.
     """
@@ -59,9 +62,10 @@ def print_table(
     fitted = fit(columns, console.width, keep=keep)
     if fitted.shown:
         console.print(_table(console, fitted))
-    if fitted.left_out:
-        print_lines(console, [_left_out(fitted.left_out, language)], style="dim")
-    print_lines(console, below)
+    left_out = [_left_out(fitted.left_out, language)] if fitted.left_out else []
+    print_lines(console, [*left_out, *notes], style="dim")
+    if below:
+        print_lines(console, ["", *below])
 
 
 def print_lines(console: Console, lines: Sequence[str], *, style: str = "") -> None:
@@ -118,19 +122,18 @@ def _heading(console: Console, fitted: FittedColumn) -> Text:
 
 def _cells(fitted: FittedColumn, mark: str) -> Iterator[Text]:
     column = fitted.column
-    for cell in column.cells:
+    emphasis = column.emphasis or [_emphasis_of_share(column, cell) for cell in column.cells]
+    for cell, emphasized in zip(column.cells, emphasis, strict=True):
         text = cut(cell, fitted.width, mark=mark) if column.is_text else cell
-        yield Text(text, style=_style(column, cell))
+        yield Text(text, style=_STYLES["low" if cell == "--" else emphasized])
 
 
-def _style(column: Column, cell: str) -> str:
-    """Highlight large shares, and dim small and missing ones."""
-    if cell == "--":
-        return "dim"
-    if not column.name.endswith("_share") or column.is_text:
+def _emphasis_of_share(column: Column, cell: str) -> Emphasis:
+    """Highlight large shares, and dim small ones."""
+    if cell == "--" or not column.name.endswith("_share") or column.is_text:
         return ""
     share = float(cell.removesuffix("%")) / 100
-    return "bold yellow" if share >= _LARGE else "dim" if share < _SMALL else ""
+    return "high" if share >= _LARGE else "low" if share < _SMALL else ""
 
 
 def _left_out(columns: Sequence[Column], language: str) -> str:

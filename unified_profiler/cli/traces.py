@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,4 +98,4 @@ def name_newest(path: Path | str, run: Run, *, language: str) -> None:
     count = len(runs_in(run.path.parent))
     key = "only" if count == 1 else "newest" if run.traces else "newest_without_trace"
     line = texts(language)[f"reading.{key}"].format(run=run.path, run_count=count)
-    typer.echo(f"unified-profiler: {line}", err=True)
+    print(f"unified-profiler: {line}", file=sys.stderr)  # noqa: T201  above the progress, which typer.echo does not move

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -17,13 +17,29 @@ from unified_profiler.presentation.texts import render_text
 from unified_profiler.presentation.units import format_bytes, format_time
 from unified_profiler.presentation.values import python_values
 
-__all__ = ["Column", "as_html", "as_text", "columns_of", "format_bytes", "format_time", "lines_below", "one_line"]
+__all__ = [
+    "Column",
+    "as_html",
+    "as_text",
+    "columns_of",
+    "format_bytes",
+    "format_time",
+    "lines_below",
+    "one_line",
+    "rows_shown",
+]
 
 MOST_ROWS = 100
 WIDEST_CELL = 55
 _MISSING = "--"
 _TIMESTAMPS = ("start_ns", "end_ns")  # shown in full: a unit with three decimals would hide most digits
 _FORMATS: dict[str, Callable[[float], str]] = {"_ns": format_time, "_bytes": format_bytes, "_share": "{:.2%}".format}
+
+
+Emphasis = Literal["", "high", "low"]
+"""Whether a cell of a table is highlighted or dimmed in a terminal."""
+EmphasisByColumn = Mapping[str, Sequence[Emphasis]]
+"""The emphasis of all cells of some columns."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +52,8 @@ class Column:
     is_text: bool
     is_blank: bool = False
     """Whether all of its values are zero or missing."""
+    emphasis: Sequence[Emphasis] = ()
+    """How each cell is emphasized; if empty, shares are by their size."""
 
 
 def columns_of(
@@ -57,11 +75,15 @@ def lines_below(
     table: pa.Table, footer: Sequence[str], *, most_rows: int | None = MOST_ROWS, language: str = "en"
 ) -> list[str]:
     """Return the lines below a table: how many of its rows are shown, unless all are, and the footer."""
-    lines = list(map(one_line, footer))
+    return [*rows_shown(table, most_rows, language=language), *map(one_line, footer)]
+
+
+def rows_shown(table: pa.Table, most_rows: int | None, *, language: str = "en") -> list[str]:
+    """Return a line with the numbers of rows, unless all are shown."""
     if most_rows is None or table.num_rows <= most_rows:
-        return lines
+        return []
     counts = {"shown_count": most_rows, "all_count": table.num_rows}
-    return [render_text("table.rows_shown", counts, language=language), *lines]
+    return [render_text("table.rows_shown", counts, language=language)]
 
 
 def as_text(

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typer.testing import Result
 
+from unified_profiler import rank_table, read
+from unified_profiler.cli.rank_series import emphasis_of_ranks
 from unified_profiler.testing.fleets import Fleet, HostClock, Straggler
 
 Invoke = Callable[..., Result]
@@ -32,6 +38,42 @@ def test_medians_by_default_and_every_step_on_request(invoke: Invoke, fleet: Pat
     assert [line.split()[:2] for line in lines if line[:4].strip().isdigit()] == [["0", "60"], ["1", "60"], ["2", "60"]]
     every = invoke("ranks", fleet, "--steps").stdout.splitlines()
     assert sum(line[:4].strip().isdigit() for line in every) == 180
+
+
+def test_the_time_of_each_rank_is_drawn_over_the_steps(invoke: Invoke, fleet: Path) -> None:
+    lines = [line for line in invoke("ranks", fleet).stdout.splitlines() if line[:4].strip().isdigit()]
+    drawn = [re.findall("[\u2581-\u2588]+", line) for line in lines]
+    assert [len(each[0]) for each in drawn] == [24, 24, 24]
+    assert drawn[2][0].endswith("\u2588" * 12)
+    assert not drawn[2][0].startswith("\u2588")
+    assert "\u2588" not in drawn[0][0] + drawn[1][0]
+
+
+@pytest.mark.parametrize("options", [["--json"], ["--format", "csv"], ["--steps"]])
+def test_programs_get_no_block_characters(invoke: Invoke, fleet: Path, options: list[str]) -> None:
+    assert not re.search("[\u2581-\u2588]", invoke("ranks", fleet, *options).stdout)
+
+
+def test_a_terminal_without_blocks_gets_the_numbers(fleet: Path) -> None:
+    environment = {**os.environ, "COLUMNS": "140", "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "unified_profiler", "ranks", str(fleet)]
+    result = subprocess.run(command, capture_output=True, env=environment)
+    assert result.returncode == 0, result.stderr
+    assert "Own by step" not in result.stdout.decode("ascii")
+
+
+def test_slow_ranks_are_emphasized_since_the_step_in_which_they_became_slow(fleet: Path) -> None:
+    table = rank_table(read(fleet))
+    assert emphasis_of_ranks(table, table.ranks.table)["own_ns"] == ["", "", "high"]
+    rows = zip(table["rank"], table["step"], emphasis_of_ranks(table, table.table)["own_ns"], strict=True)
+    assert {(rank, step >= 30) for rank, step, emphasis in rows if emphasis == "high"} == {(2, True)}
+
+
+def test_parts_that_no_rank_has_are_not_printed(invoke: Invoke, fleet: Path, tmp_path: Path) -> None:
+    assert "Copies" not in invoke("ranks", fleet).stdout
+    single = invoke("ranks", Fleet(ranks=1, steps=10).write(tmp_path, "single")).stdout
+    assert "Skew" not in single
+    assert "Data" in single
 
 
 def test_json_holds_all_of_it(invoke: Invoke, fleet: Path) -> None:

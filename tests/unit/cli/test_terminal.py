@@ -104,7 +104,7 @@ def test_every_operator_has_one_line(invoke: Invoke, hostile_run: Path, monkeypa
     monkeypatch.setenv("COLUMNS", "80")
     lines = invoke("table", hostile_run, "--row-limit", "0").stdout.splitlines()
     rule = next(index for index, line in enumerate(lines) if set(line) == {"─"})
-    end = next(index for index, line in enumerate(lines) if line.startswith("Columns not shown: "))
+    end = next(index for index, line in enumerate(lines) if line.startswith("Columns that do not fit: "))
     assert end - rule - 1 == len(HOSTILE)
 
 
@@ -121,13 +121,12 @@ def test_columns_that_are_left_out_are_named(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     text = " ".join(invoke("query", hostile_run, "select * from events").stdout.split())
-    assert "Columns not shown: op, origin, " in text
-    assert "Widen the terminal, or add: | less -S" in text
+    assert "Columns that do not fit: op, origin, " in text
 
 
 def test_a_window_that_is_wide_enough_leaves_nothing_out(invoke: Invoke, run_dir: Path) -> None:
     result = invoke("table", run_dir)
-    assert "not shown" not in result.stdout
+    assert "do not fit" not in result.stdout
     assert "CPU total %" in result.stdout
 
 
@@ -135,7 +134,9 @@ def test_the_sort_column_is_shown_in_any_window(
     invoke: Invoke, hostile_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    table, _, left_out = invoke("table", hostile_run, "--sort-by", "cpu_time").stdout.partition("Columns not shown: ")
+    table, _, left_out = invoke("table", hostile_run, "--sort-by", "cpu_time").stdout.partition(
+        "Columns that do not fit: "
+    )
     assert "avg" in table
     assert "avg" not in left_out
 
@@ -143,7 +144,7 @@ def test_the_sort_column_is_shown_in_any_window(
 def test_what_is_piped_leaves_nothing_out(invoke: Invoke, hostile_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS")
     result = invoke("table", hostile_run)
-    assert "not shown" not in result.stdout
+    assert "do not fit" not in result.stdout
     assert "x" * 10_000 in result.stdout
 
 
@@ -187,15 +188,14 @@ def test_numbers_are_on_the_right() -> None:
     assert lines[-1].rstrip("\x1b[0m").endswith("0.10%")
 
 
-def in_a_terminal(command: list[str], columns: int) -> str:
+def in_a_terminal(command: list[str], columns: int, *, with_stderr: bool = False) -> str:
     """Run a command in a terminal of its own and return what it shows there."""
     leader, follower = pty.openpty()
     ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}}
     environment |= {"TERM": "xterm"}
-    with subprocess.Popen(
-        command, stdin=follower, stdout=follower, stderr=subprocess.DEVNULL, env=environment
-    ) as process:
+    stderr = follower if with_stderr else subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=follower, stdout=follower, stderr=stderr, env=environment) as process:
         os.close(follower)
         shown = b""
         try:
@@ -215,3 +215,23 @@ def test_a_table_fits_a_real_terminal(hostile_run: Path) -> None:
     lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r\n", "\n").split("\n")
     assert width(lines) == 80
     assert all(line.isprintable() for line in lines)
+
+
+def test_the_run_that_is_read_is_named_on_a_line_of_its_own(run_dir: Path) -> None:
+    command = [sys.executable, "-m", "unified_profiler", "steps", str(run_dir.parent)]
+    shown = in_a_terminal(command, 200, with_stderr=True)
+    before = shown.partition("unified-profiler: reading")[0]
+    assert before.endswith(("\x1b[2K", "\n")), before[-100:]
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_slow_steps_are_highlighted_in_a_terminal_and_that_is_explained(tmp_path: Path, columns: int) -> None:
+    builder = TraceBuilder(first_step=0, last_step=3)
+    for step, duration in enumerate([100, 100, 100, 400]):
+        builder.step(step, 1000 * step, duration).op("mm", 1000 * step, duration)
+    write_parquet(builder.build(), tmp_path / "run.parquet")
+    shown = in_a_terminal([sys.executable, "-m", "unified_profiler", "steps", str(tmp_path / "run.parquet")], columns)
+    assert "\x1b[1;33m0.400 us" in shown
+    assert "\x1b[1;33m0.100 us" not in shown
+    assert "Highlighted: steps over 1.5\u00d7 the median" in shown
+    assert "\u2581\u2581\u2581\u2588" in shown
