@@ -18,7 +18,7 @@ from unified_profiler.cli.doctor import doctor
 from unified_profiler.cli.export import export
 from unified_profiler.cli.gate import GateCommand, gate
 from unified_profiler.cli.help import CONTEXT, CompactCommand, CompactGroup
-from unified_profiler.cli.query import query
+from unified_profiler.cli.query import QueryCommand, query
 from unified_profiler.cli.ranks import ranks
 from unified_profiler.cli.report import report
 from unified_profiler.cli.run import RUN_CONTEXT, run
@@ -115,7 +115,7 @@ app.command(cls=CompactCommand)(ranks)
 app.command(cls=CompactCommand)(devices)
 app.command(cls=CompactCommand)(critical_path)
 app.command(cls=CompactCommand)(export)
-app.command(cls=CompactCommand)(query)
+app.command(cls=QueryCommand)(query)
 app.command(cls=CompactCommand)(diff)
 app.command(cls=GateCommand)(gate)
 app.command(cls=CompactCommand)(view)

@@ -116,10 +116,11 @@ def _predicted(source: Run, changes: dict[str, float], *, step: int | None, engi
     from unified_profiler.presentation.texts import render_statement
 
     result = what_if(source, changes, step=step, engine=engine)
-    footer = tuple(
-        render_statement("what_if", each, language=language) for each in (*result.verdict, *result.assumptions)
+    verdict, assumptions = (
+        [render_statement("what_if", each, language=language) for each in statements]
+        for statements in (result.verdict, result.assumptions)
     )
-    return replace(result, footer=footer)
+    return replace(result, footer=(*verdict, *(f"- {assumption}" for assumption in assumptions)))
 
 
 def _segments(result: CriticalPath, *, since_start: bool) -> Result:

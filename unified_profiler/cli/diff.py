@@ -32,8 +32,10 @@ class DiffFormat(str, Enum):
 
 
 def diff(
-    baseline: Annotated[Path, typer.Argument(help="A run directory, a directory of runs, or a file with a trace.")],
-    candidate: Annotated[Path, typer.Argument(help="The run to compare with it.")],
+    baseline: Annotated[
+        Path, typer.Argument(metavar="BASELINE", help="A run directory, a directory of runs, or a file with a trace.")
+    ],
+    candidate: Annotated[Path, typer.Argument(metavar="CANDIDATE", help="The run to compare with it.")],
     *,
     by: Annotated[
         str | None,

@@ -1,11 +1,12 @@
-"""Selects the columns of a table that fit a terminal, and their widths. Columns of numbers are shown whole or dropped.
+"""Fits tables and lines to the width of a terminal. Columns of numbers are shown whole or dropped, names are shortened.
 
 Widths are in terminal cells, of which a Chinese character takes two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
@@ -16,7 +17,20 @@ GAP = 2
 """Cells between columns."""
 _MIN_WIDTHS = (24, 12)
 """Minimum width of long text: in the first text column, which usually is the name, and in others."""
+_LONGEST_WORD = 15
+"""Words of headings up to this width are not broken: Synchronization."""
+_BREAK = re.compile(r"(?<!/) (?!/)")
+"""Where headings may be broken, but not within `B / A`."""
+_WIDE = "\u2e80-\u9fff\uff00-\uffef"
+_OPENING, _CLOSING = "\uff08\u201c", "\u3001\uff0c\u3002\uff1a\uff1b\uff09\u201d\uff01\uff1f"
+_PIECE = re.compile(rf"\s*[{_OPENING}]*(?:\d[\d.,]* (?:us|ms|s|B|KiB|MiB|GiB)\b|[{_WIDE}]|[^\s{_WIDE}]+)[{_CLOSING}]*")
+"""A word, a number with its unit, or a Chinese character, with punctuation: lines are broken between these."""
+_NUMBERS_AS_TEXT = frozenset(
+    {"started", "steps", "change_share", "interval", "baseline", "candidate", "step_count", "run_count"}
+)
+"""Columns of texts that are numbers or dates: they are not shortened."""
 _LESS_IMPORTANT = (
+    "started",
     *("cpu_share", "self_device_share", "device_average_ns", "cpu_average_ns", "self_device_bytes", "self_cpu_bytes"),
     *("min_ns", "mean_ns", "device_ns", "device_bytes", "cpu_bytes", "flops", "cpu_ns", "max_ns", "total_ns"),
 )
@@ -71,6 +85,19 @@ def cut(text: str, width: int, *, mark: str) -> str:
     return set_cell_size(text[:room], room - cell_len(tail)).rstrip() + mark + tail
 
 
+def wrapped(text: str, width: int) -> Iterator[str]:
+    """Yield the lines of a text that is broken between words, and anywhere between Chinese characters."""
+    line = ""
+    for match in _PIECE.finditer(text):
+        piece = match[0] if line else match[0].lstrip()
+        if line and cell_len(line) + cell_len(piece) > width:
+            yield line
+            line = piece.lstrip()
+        else:
+            line += piece
+    yield line
+
+
 def _first_text(columns: Sequence[Column], otherwise: str | None = None) -> int:
     texts = (index for index, column in enumerate(columns) if column.is_text)
     named = (index for index, column in enumerate(columns) if column.name == otherwise)
@@ -80,9 +107,9 @@ def _first_text(columns: Sequence[Column], otherwise: str | None = None) -> int:
 def _min_width(column: Column, index: int, first_text: int) -> int:
     """Return the minimum width: headings may be wrapped between words, and text is shortened."""
     cells = max(map(cell_len, column.cells), default=1) or 1
-    words = max(map(cell_len, column.heading.split()), default=0)
-    if not column.is_text:
-        return max(cells, min(words, _MIN_WIDTHS[1]))
+    words = max(map(cell_len, _BREAK.split(column.heading)), default=0)
+    if not column.is_text or column.name in _NUMBERS_AS_TEXT:
+        return max(cells, min(words, _LONGEST_WORD))
     return min(max(cells, words), _MIN_WIDTHS[0 if index == first_text else 1])
 
 

@@ -21,11 +21,16 @@ _TYPE = re.compile(
 _CHOICES = re.compile(r"[<\[]([\w-]+(?:\|[\w-]+)+)[>\]]")
 _SWITCH = re.compile(r"--([\w-]+) / --no-\1")
 _RANGE = re.compile(r"; (?:\d+<=)?x[<>]=\d+\]|\[(?:\d+<=)?x[<>]=\d+\]")
+_REQUIRED, _SEVERAL = re.compile(r"^\{(.*)\}$"), re.compile(r"^(\[.* .*\])\.\.\.$")
 _DEFAULT = re.compile(r"\[default: \((.*)\)\]")
 
 
 class CompactCommand(TyperCommand):
     """A command whose help is compact."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the arguments as users write them: without braces, and without dots after several names."""
+        return [_SEVERAL.sub(r"\1", _REQUIRED.sub(r"\1", piece)) for piece in super().collect_usage_pieces(ctx)]
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write the description and the examples."""

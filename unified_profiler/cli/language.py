@@ -16,9 +16,9 @@ class Language(str, Enum):
     CHINESE = "zh"
 
 
+LANGUAGE_HELP = "Language: English or Chinese (中文)."
 LanguageOption = Annotated[
-    Language | None,
-    typer.Option("--language", help="Language: English or Chinese (中文).", show_default="that of LANG, else en"),
+    Language | None, typer.Option("--language", help=LANGUAGE_HELP, show_default="that of LANG, else en")
 ]
 
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from unified_profiler.cli.engine import EngineOption, MemoryLimitOption, engine_of
+from unified_profiler.cli.help import CompactCommand
 from unified_profiler.cli.language import LanguageOption, language_of
 from unified_profiler.cli.next_command import next_command
 from unified_profiler.cli.output import Format, FormatOption, JsonOption, OutputOption, format_of, show
 from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RankOption, RunPath, read_selected, working
 from unified_profiler.errors import ConfigurationError
+
+
+class QueryCommand(CompactCommand):
+    """Takes one argument as the SQL."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the arguments, of which the first may be missing."""
+        del ctx
+        return ["[OPTIONS]", "[RUN]", "SQL"]
 
 
 def query(
@@ -34,6 +44,8 @@ def query(
     language: LanguageOption = None,
 ) -> None:
     """Query the events of a run with SQL (DuckDB or Spark), read only.
+
+    A single argument is the SQL, for the newest run in `profile`.
 
     A query can access the tables `events` and `steps`, and for devices `device_work`, `device_gaps`, `stream_gaps` and
     `launch_queue`, but no files, network or settings. It is stopped if it takes longer than --timeout, or needs more

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unified_profiler.cli.language import Language, language_of
+from unified_profiler.cli.language import LANGUAGE_HELP, Language, language_of
 from unified_profiler.cli.next_command import next_command
 from unified_profiler.cli.output import JsonOption, format_of
 from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RankOption, RunPath, read_selected, working
@@ -61,7 +61,7 @@ def report(
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     language: Annotated[
         Language | None,
-        typer.Option(help="Language: English or Chinese (中文).", show_default="the browser's; for md that of LANG"),
+        typer.Option(help=LANGUAGE_HELP, show_default="the browser's; for md that of LANG"),
     ] = None,
     rank: RankOption = None,
     cycle: CycleOption = None,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from unified_profiler.cli.language import Language, LanguageOption, Words, language_of
+from unified_profiler.cli.language import LANGUAGE_HELP, Language, Words, language_of
 from unified_profiler.errors import UnifiedProfilerError
 from unified_profiler.keywords import did_you_mean
 
@@ -129,7 +129,7 @@ def run(
     sort_by: Annotated[str | None, _output(help="Column to sort by, or one of torch's sort keys.")] = None,
     open_it: Annotated[bool, _output("--open", help="Write the report and open it in a browser.")] = False,
     verbose: Annotated[bool, _output("--verbose", help="Print how the ends of steps were detected.")] = False,
-    language: LanguageOption = None,
+    language: Annotated[Language | None, _output(help=LANGUAGE_HELP, show_default="that of LANG, else en")] = None,
 ) -> None:
     """Run an unmodified script under the profiler, and print a table of its operators.
 

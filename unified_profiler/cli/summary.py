@@ -68,7 +68,9 @@ def _print(console: Console, sections: Sections, language: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from unified_profiler.cli.fitting import wrapped
     from unified_profiler.presentation.text import one_line
+    from unified_profiler.presentation.texts import texts
 
     console.print(Text(one_line(sections.title), style="bold"))
     facts = Table.grid(padding=(0, 2))
@@ -76,11 +78,14 @@ def _print(console: Console, sections: Sections, language: str) -> None:
         facts.add_row(Text(heading, style="dim"), Text(one_line(fact), overflow="fold"))
     console.print(facts)
     for notice in sections.notices():
+        space = texts(language)["ui.sentence_separator"]
+        text = Text("\n".join(wrapped(f"{notice.label}{space}{one_line(notice.text)}", console.width)))
+        text.stylize(_STYLES[notice.level], 0, len(notice.label))
         console.print()
-        console.print(Text.assemble((f"{notice.label} ", _STYLES[notice.level]), one_line(notice.text)))
+        console.print(text)
     findings = Table.grid(padding=(0, 1))
     for sentence in sections.findings():
-        findings.add_row(Text("•", style="cyan"), Text(one_line(sentence)))
+        findings.add_row(Text("•", style="cyan"), Text("\n".join(wrapped(one_line(sentence), console.width - 2))))
     console.print()
     console.print(findings)
     for section in sections.tables():

@@ -19,7 +19,13 @@ def table(
     run: RunPath = DEFAULT_RUN,
     *,
     by: Annotated[
-        list[str] | None, typer.Option("--by", help="Group rows by name (default), op, shapes, ...; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--by",
+            metavar="COLUMN",
+            help="Group rows by name (default), shapes, op, origin, module, direction, category, kind, layer, "
+            "framework, thread, device, stack, step, cycle, rank or host; repeatable.",
+        ),
     ] = None,
     sort_by: Annotated[
         str | None, typer.Option(help="Column to sort by; for operators also one of torch's sort keys.")

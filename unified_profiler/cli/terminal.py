@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from unified_profiler.cli.fitting import GAP, Fit, FittedColumn, cut, fit
+from unified_profiler.cli.fitting import GAP, Fit, FittedColumn, cut, fit, wrapped
 from unified_profiler.presentation.tables import Column, Emphasis
 from unified_profiler.presentation.texts import render_text, texts
 
@@ -71,8 +71,10 @@ def print_table(
 def print_lines(console: Console, lines: Sequence[str], *, style: str = "") -> None:
     """Print lines of text, which are broken between words to fit the terminal; those with a command are not."""
     for line in lines:
-        text = Text(encodable(line, console.encoding), style=style)
-        console.print(text, soft_wrap=_COMMAND in line)
+        text = encodable(line, console.encoding)
+        parts = [text] if _COMMAND in line else wrapped(text, console.width)
+        for part in parts:
+            console.print(Text(part, style=style), soft_wrap=_COMMAND in line)
 
 
 def is_fitted(console: Console) -> bool:

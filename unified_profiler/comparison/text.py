@@ -14,14 +14,15 @@ from unified_profiler.engine import Result
 from unified_profiler.model.overhead import FEWEST_STEPS
 from unified_profiler.model.statements import Value
 from unified_profiler.presentation.html import html_paragraphs
+from unified_profiler.presentation.tables import as_text as aligned_table
 from unified_profiler.presentation.texts import format_value, render_statement, render_text, texts
+from unified_profiler.presentation.units import format_ratio
 
 SideName = Literal["baseline", "candidate"]
 SIDES: tuple[SideName, SideName] = ("baseline", "candidate")
 MOST_PARTS = 3
 """The number of parts of a row that a table lists; the others are summed in one line."""
 _GIGA = 1e9
-_SMALL_RATIO = 0.1
 _SOMETIMES = frozenset({"baseline_mean_ns", "candidate_mean_ns", "mean_ratio", "baseline_gflops", "candidate_gflops"})
 """Columns that are shown only if they have values."""
 
@@ -37,7 +38,9 @@ _COLUMNS = (
 def as_text(diff: DiffRecord, *, language: str = "en") -> str:
     """Return the diff as aligned text."""
     lines = [*introduction(diff, language=language), "", *remarks(diff, language=language)]
-    return "\n".join([*lines, str(table_of(diff, language=language))])
+    result = table_of(diff, language=language)
+    table = aligned_table(result.table, headings=result.headings, footer=result.footer, language=language)
+    return "\n".join([*lines, table])
 
 
 def as_html(diff: DiffRecord) -> str:
@@ -87,10 +90,8 @@ def _verdict(code: str, times_ns: tuple[float | None, float | None], language: s
 
 
 def shown_ratio(ratio: float | None) -> str:
-    """Return a ratio; small ones with two significant digits, since they would round to 0.00."""
-    if ratio is not None and 0 < ratio < _SMALL_RATIO:
-        return f"{ratio:.2g}\u00d7"
-    return format_value("_ratio", ratio)
+    """Return a ratio, or a dash if there is none."""
+    return format_value("_ratio", None) if ratio is None else format_ratio(ratio)
 
 
 def headlines(diff: DiffRecord, *, language: str = "en") -> list[str]:

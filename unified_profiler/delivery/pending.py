@@ -31,6 +31,8 @@ from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.run import cycle_name
 from unified_profiler.model.schema import EVENT_SCHEMA, EventTable
 from unified_profiler.model.storage import parse_record
+from unified_profiler.presentation.text import counted
+from unified_profiler.presentation.units import format_bytes
 from unified_profiler.recording.window import Window
 from unified_profiler.spi import NativeCapture
 
@@ -88,7 +90,8 @@ class PendingCycles:
         waiting = self.waiting()
         size = sum(file.stat().st_size for folder in waiting for file in folder.rglob("*") if file.is_file())
         if size >= LONG_BYTES:
-            logger.warning("Making traces of %d recorded cycles (%.0f MB) takes a while.", len(waiting), size / 1e6)
+            cycles = counted(len(waiting), "recorded cycle")
+            logger.warning("Making traces of %s (%s) takes a while.", cycles, format_bytes(size))
 
     def remove_folder(self) -> None:
         """Remove the folder if no cycle is left in it."""

@@ -42,9 +42,9 @@ def sides(gate: GateRecord, *, language: str = "en") -> list[str]:
 
 def remarks(gate: GateRecord, *, language: str = "en") -> list[str]:
     """Return the reason of each verdict, and the notices."""
-    note = texts(language)["summary.warning"]
+    note = texts(language)["summary.warning"] + texts(language)["ui.sentence_separator"]
     reasons = [render_statement("gate", judgment.reason, language=language) for judgment in gate.judgments]
-    return [*reasons, *(f"{note} {render_statement('gate', notice, language=language)}" for notice in gate.notices)]
+    return [*reasons, *(f"{note}{render_statement('gate', notice, language=language)}" for notice in gate.notices)]
 
 
 def table_of(gate: GateRecord, *, language: str = "en") -> Result:
@@ -86,11 +86,12 @@ def steps_line(judgment: Judgment, *, language: str = "en") -> str:
 
 
 def _row(judgment: Judgment, language: str) -> dict[str, str]:
+    bounds = (judgment.ratio_low, judgment.ratio_high)
     return {
         "metric": judgment.metric,
         "verdict": texts(language)[f"gate.verdict.{judgment.verdict.value}"],
         "change_share": _change(judgment.ratio),
-        "interval": " \u2026 ".join(map(_change, (judgment.ratio_low, judgment.ratio_high))),
+        "interval": _MISSING if judgment.ratio is None else " \u2026 ".join(map(_change, bounds)),
         "baseline": format_measured(judgment.baseline.value, judgment.unit),
         "candidate": format_measured(judgment.candidate.value, judgment.unit),
         "step_count": steps_line(judgment, language=language),

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from unified_profiler.launch.post_import import ImportWatch
+from unified_profiler.presentation.units import format_time
 from unified_profiler.spi.patching import Invoke, wrap_method
 
 _SHARE = 0.25
@@ -52,7 +53,8 @@ class Children:
             return
         names = ", ".join(f"{count} of {name}" for name, count in list(self._names.items())[:_MAX_NAMES])
         yield (
-            f"Child processes{names and f' ({names})'} used {children:.1f} s of CPU time, this process {own:.1f} s. "
+            f"Child processes{names and f' ({names})'} used {format_time(children * 1e9)} of CPU time, this process "
+            f"{format_time(own * 1e9)}. "
             "Their work is not recorded: use Profiler in the function that they run, or start the ranks with a "
             "launcher such as torchrun."
         )

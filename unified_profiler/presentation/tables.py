@@ -1,10 +1,11 @@
 """Formats tables as aligned text and HTML, with units as torch's profiler prints them.
 
-The suffix of a column's name determines its unit: `_ns` for durations, `_bytes` for memory, `_share` for fractions.
+The last word of a column's name determines its unit: `ns` for durations, `bytes` for memory, `share` for fractions.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,7 +15,7 @@ import pyarrow as pa
 from unified_profiler.presentation.html import html_paragraphs, html_table
 from unified_profiler.presentation.text import one_line
 from unified_profiler.presentation.texts import render_text
-from unified_profiler.presentation.units import format_bytes, format_time
+from unified_profiler.presentation.units import format_bytes, format_ratio, format_time
 from unified_profiler.presentation.values import python_values
 
 __all__ = [
@@ -33,7 +34,15 @@ MOST_ROWS = 100
 WIDEST_CELL = 55
 _MISSING = "--"
 _TIMESTAMPS = ("start_ns", "end_ns")  # shown in full: a unit with three decimals would hide most digits
-_FORMATS: dict[str, Callable[[float], str]] = {"_ns": format_time, "_bytes": format_bytes, "_share": "{:.2%}".format}
+_FORMATS: dict[str, Callable[[float], str]] = {
+    "ns": format_time,
+    "bytes": format_bytes,
+    "share": "{:.2%}".format,
+    "count": "{:,}".format,
+    "ratio": format_ratio,
+}
+_MEANS = re.compile(r"(algorithm_|bus_)?bandwidth(_\w+)?|length_\w+|variation")
+"""Columns of measurements without a unit in their name."""
 
 
 Emphasis = Literal["", "high", "low"]
@@ -153,7 +162,13 @@ def _format_cell(value: Any, format_number: Callable[[float], str]) -> str:
 
 
 def _number_format(name: str) -> Callable[[float], str]:
-    return _plain if name in _TIMESTAMPS else _FORMATS.get(name[name.rfind("_") :], _plain)
+    if name in _TIMESTAMPS:
+        return _plain
+    return _mean if _MEANS.fullmatch(name) else _FORMATS.get(name.rpartition("_")[2], _plain)
+
+
+def _mean(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:,.3f}"
 
 
 def _plain(value: float) -> str:

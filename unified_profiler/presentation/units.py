@@ -12,6 +12,7 @@ from unified_profiler.errors import ConfigurationError
 _SIZE = re.compile(r"\s*\d*\.?\d+\s*[a-zA-Z]*\s*", re.ASCII)
 _LARGEST = 1 << 62
 _MINUTE = 60_000_000_000
+_SMALL_RATIO = 0.1
 
 
 def format_time(nanoseconds: float) -> str:
@@ -33,6 +34,11 @@ def format_bytes(count: float) -> str:
         if abs(count) >= size:
             return f"{count / size:,.2f} {unit}"
     return f"{count:g} B"
+
+
+def format_ratio(ratio: float) -> str:
+    """Format a factor; small ones with two significant digits, since they would round to 0.00."""
+    return f"{ratio:.2g}\u00d7" if 0 < abs(ratio) < _SMALL_RATIO else f"{ratio:,.2f}\u00d7"
 
 
 def parse_bytes(size: object, *, option: str) -> int:

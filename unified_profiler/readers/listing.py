@@ -31,12 +31,12 @@ _COLUMNS = pa.schema(
 _HEADINGS = {
     "run": "Run",
     "started": "Started",
+    "state": "State",
     "program": "Program",
     "frameworks": "Frameworks",
     "rank_count": "Ranks",
     "steps": "Steps",
     "event_count": "Events",
-    "state": "State",
 }
 
 

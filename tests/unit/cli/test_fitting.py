@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from unified_profiler.cli.fitting import GAP, cut, fit
+from unified_profiler.cli.fitting import GAP, cut, fit, wrapped
 from unified_profiler.presentation.tables import Column
 
 
@@ -114,3 +114,39 @@ def test_a_cut_text_is_never_too_wide(name: str, width: int) -> None:
 )
 def test_the_middle_is_cut_out(name: str, width: int, shown: str) -> None:
     assert cut(name, width, mark="…") == shown
+
+
+def test_texts_that_are_numbers_are_shown_whole_or_not_at_all() -> None:
+    interval = text("interval", "-96.5% \u2026 +2785.5%")
+    assert [column.width for column in fit([text("metric", "x" * 60), interval], 60).shown] == [41, 17]
+    assert names(fit([text("metric", "x" * 60), interval], 30).left_out) == ["interval"]
+
+
+@pytest.mark.parametrize("heading", ["Communication", "Synchronization", "B / A"])
+def test_words_of_headings_are_not_broken(heading: str) -> None:
+    (column,) = fit([Column("x", heading, ["1"], is_text=False)], 80).shown
+    assert column.width == len(heading)
+    narrow = fit([text("name", "x" * 80), Column("x", heading, ["1"], is_text=False)], 80).shown
+    assert narrow[1].width == len(heading)
+
+
+@pytest.mark.parametrize(
+    ("line", "width", "lines"),
+    [
+        ("a step takes 61.707 ms here", 20, ["a step takes", "61.707 ms here"]),
+        ("\u6bcf\u6b65 61.707 ms\uff0c\u5171 3 \u6b65", 16, ["\u6bcf\u6b65 61.707 ms\uff0c", "\u5171 3 \u6b65"]),
+        ("\u7b97\u5b50\u65f6\u95f4\uff0c\u5171", 8, ["\u7b97\u5b50\u65f6", "\u95f4\uff0c\u5171"]),
+        ("", 10, [""]),
+    ],
+)
+def test_lines_are_broken_between_words_but_not_before_a_unit_or_punctuation(
+    line: str, width: int, lines: list[str]
+) -> None:
+    assert list(wrapped(line, width)) == lines
+
+
+@given(
+    line=st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cf"]), max_size=200), width=st.integers(10, 80)
+)
+def test_a_broken_line_loses_nothing_but_spaces(line: str, width: int) -> None:
+    assert "".join("".join(wrapped(line, width)).split()) == "".join(line.split())

@@ -102,6 +102,7 @@ def test_help_fits_the_terminal_and_nothing_is_cut(
     assert not re.search(
         r"\u2026|\.\.\.$|<\w|\[bold|x>=|default: \(|INTEGER|\[required", text.partition("\n")[2], re.MULTILINE
     )
+    assert command is None or not re.search(r"[{}]|\]\.\.\.$", text.partition("\n")[0])
     assert "\nExamples:\n  unified-profiler " in text
     options = [option for parameter in (commands()[command].params if command else ()) for option in parameter.opts]
     names = text.replace("--[no-]", "--")
@@ -243,3 +244,13 @@ def test_runs_says_how_many_are_left_out(invoke: Invoke, directory: Path) -> Non
     write_parquet(builder.build(), folder / "cycle-00000.parquet")
     assert "Shown: 1 of 2 runs." in invoke("runs", "--row-limit", "1").stdout
     assert "3-5" in invoke("runs").stdout
+
+
+def test_the_state_of_a_run_is_shown_in_a_narrow_terminal(
+    invoke: Invoke, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("profile/run").rename("profile/20261119-212144-6185")
+    monkeypatch.setenv("COLUMNS", "80")
+    printed = invoke("runs").stdout
+    assert "complete" in printed
+    assert "\u2026" not in printed

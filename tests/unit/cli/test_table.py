@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from typer.testing import Result
 
 import unified_profiler as up
+from unified_profiler.analysis.op_table import GROUPINGS
 from unified_profiler.model.storage import write_parquet
 from unified_profiler.testing.builders import TraceBuilder
 
@@ -118,3 +120,8 @@ def test_api_and_what_makes_other_tables_exclude_each_other(invoke: Invoke, api_
     result = invoke("table", api_run, "--api", *other)
     assert result.exit_code == 2
     assert f"--api and {other[0]} cannot be combined" in result.stderr
+
+
+def test_the_help_lists_all_groupings(invoke: Invoke) -> None:
+    text = " ".join(invoke("table", "--help").stdout.partition("--by COLUMN")[2].partition("--sort-by")[0].split())
+    assert set(GROUPINGS) <= set(re.findall(r"\w+", text))

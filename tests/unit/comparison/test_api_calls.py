@@ -130,10 +130,10 @@ def test_only_calls_of_the_api_have_means(steps_of: StepsOf) -> None:
 
 def test_the_text_and_markdown_have_means_and_their_ratio(found: up.Diff) -> None:
     line = next(line for line in as_text(found).splitlines() if line.startswith("relu"))
-    assert re.search(r"relu\s+\*\s+0\.200 us\s+0\.800 us\s+4\s+0\.400 us\s+0\.800 us", line)
+    assert re.search(r"relu\s+\*\s+0\.200 us\s+0\.800 us\s+4\.00\u00d7\s+0\.400 us\s+0\.800 us", line)
     heading, row = (line for line in markdown(found).splitlines() if line.startswith(("| Name", "| relu")))
     assert "| Mean A | Mean B | Mean B / A |" in heading
-    assert "| 0.200 us | 0.800 us | 4 |" in row
+    assert "| 0.200 us | 0.800 us | 4.00\u00d7 |" in row
     assert "平均 B / A" in as_text(found, language="zh")
 
 

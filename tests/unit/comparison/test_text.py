@@ -25,7 +25,7 @@ def found(steps_of: StepsOf) -> up.Diff:
 def test_every_row_is_printed_with_times_calls_ratio_and_share(found: up.Diff) -> None:
     text = str(found)
     row = next(line for line in text.splitlines() if "Conv forward" in line)
-    assert re.search(r"\*\s+0\.300 us\s+1\.215 us\s+0\.915 us\s+4\.05\s+1\s+6\s+\u2260\s", row)
+    assert re.search(r"\*\s+0\.300 us\s+1\.215 us\s+0\.915 us\s+4\.05\u00d7\s+1\s+6\s+\u2260\s", row)
     assert "Baseline:" in text
     assert "(no name)" in text
     assert "computed from the input shapes" in text

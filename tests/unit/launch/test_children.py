@@ -45,7 +45,7 @@ def nothing() -> None:
 
 def test_programs_that_the_script_runs_are_mentioned(hints: Callable[..., list[str]]) -> None:
     (hint,) = hints(module("script").start)
-    assert "(1 of another program) used 10.0 s of CPU time" in hint
+    assert "(1 of another program) used 10.000 s of CPU time" in hint
 
 
 def test_programs_that_a_framework_runs_are_not(hints: Callable[..., list[str]]) -> None:

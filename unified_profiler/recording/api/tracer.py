@@ -16,6 +16,7 @@ from typing import Any
 
 from unified_profiler.model.collection import no_collection
 from unified_profiler.model.schema import EventTable, Kind
+from unified_profiler.presentation.units import format_time
 from unified_profiler.recording.api import code_swap
 from unified_profiler.recording.api.call_log import BLOCK, ROW, UNRECORDED, Callee, CallLog, OpenCall, ThreadCalls
 from unified_profiler.recording.api.call_texts import CallTexts
@@ -264,7 +265,7 @@ class FrameworkTracer:
 
     def _after_call(self, thread: ThreadCalls, name: str, duration_ns: int) -> None:
         if self._logs_calls:
-            logger.debug("%s %.1f us", name, duration_ns / 1000)
+            logger.debug("%s %s", name, format_time(duration_ns))
         if len(thread.block.rows) >= _FULL:
             thread.pack()
             if self._on_full is not None:
