@@ -31,9 +31,9 @@ class Words:
 
     def __call__(self, key: str, **values: object) -> str:
         """Return the text `<command>.<key>` with its values."""
-        from unified_profiler.presentation.texts import texts
+        from unified_profiler.presentation.texts import render_whole
 
-        return texts(self.language)[f"{self._command}.{key}"].format(**values)
+        return render_whole(f"{self._command}.{key}", values, language=self.language)
 
 
 def language_of(given: Language | None) -> str:

@@ -322,4 +322,6 @@ def _steps_line(outcome: Outcome, words: Words) -> str:
     signal = outcome.signal.name
     if outcome.signal.sources > 1:
         signal = words("sources", signal=signal, source_count=outcome.signal.sources)
-    return words("step" if outcome.steps == 1 else "steps", step_count=outcome.steps, signal=signal)
+    steps = words("steps", step_count=outcome.steps, signal=signal)
+    start_up = None if outcome.run is None else next(iter(outcome.run.manifests.values())).start_up_ns
+    return steps if start_up is None else words("start_up", steps=steps, start_up_ns=start_up)

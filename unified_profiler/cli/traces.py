@@ -92,10 +92,10 @@ def name_newest(path: Path | str, run: Run, *, language: str) -> None:
     """Print which run of a directory was taken."""
     if run.path is None or run.path.parent != Path(path):
         return
-    from unified_profiler.presentation.texts import texts
+    from unified_profiler.presentation.texts import render_whole
     from unified_profiler.readers.dispatch import runs_in
 
     count = len(runs_in(run.path.parent))
     key = "only" if count == 1 else "newest" if run.traces else "newest_without_trace"
-    line = texts(language)[f"reading.{key}"].format(run=run.path, run_count=count)
+    line = render_whole(f"reading.{key}", {"run": run.path, "run_count": count}, language=language)
     print(f"unified-profiler: {line}", file=sys.stderr)  # noqa: T201  above the progress, which typer.echo does not move

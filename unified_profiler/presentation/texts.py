@@ -66,6 +66,15 @@ def render_text(key: str, values: Mapping[str, Value], *, language: str = "en") 
     return texts(language)[key].format_map(formatted)
 
 
+def render_whole(key: str, values: Mapping[str, object], *, language: str = "en") -> str:
+    """Return a text with its values inserted; paths and messages are not shortened."""
+    formatted = {
+        name: _Shown(format_value(name, value) if isinstance(value, (int, float)) else str(value))
+        for name, value in values.items()
+    }
+    return texts(language)[key].format_map(formatted)
+
+
 def render_statement(kind: str, statement: StatementLike, *, language: str = "en") -> str:
     """Return the sentence of a statement; kind is the first part of its key, such as `notice`."""
     return render_text(f"{kind}.{statement.code}", statement.values, language=language)

@@ -133,10 +133,6 @@ def test_long_tables_are_cut_and_say_so() -> None:
     assert len(lines) == 106
 
 
-def test_a_single_row_that_is_cut_is_no_plural() -> None:
-    assert _lines(pa.table({"n": list(range(101))}))[-1] == "... and 1 more row"
-
-
 def test_headings_choose_the_columns_shown() -> None:
     lines = _lines(TABLE, headings={"self_ns": "Self CPU"})
     assert lines[1].split("  ") == ["Self CPU"]
