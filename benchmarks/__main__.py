@@ -17,6 +17,7 @@ from benchmarks.tables import save, show, write_page
 
 ALL = (
     "importing",
+    "starting",
     "idling",
     "recording",
     "sampling",

@@ -249,9 +249,13 @@ def _report(outcome: Outcome, words: Words, *, row_limit: int | None, sort_by: s
 
 
 def _has_operators(outcome: Outcome) -> bool:
-    from unified_profiler.launch.step_contents import has_operators
+    return outcome.run is not None and _has_events(outcome.run, "framework")
 
-    return outcome.run is not None and any(map(has_operators, outcome.run.traces))
+
+def _has_events(run: Run, layer: str) -> bool:
+    from unified_profiler.launch.step_contents import has_events
+
+    return any(has_events(trace, layer) for trace in run.traces)
 
 
 def _is_first_rank(run: Run) -> bool:
@@ -273,9 +277,8 @@ def _tables(run: Run, *, sort_by: str | None) -> Iterator[Result]:
     from unified_profiler.analysis import api_table, op_table
 
     yield op_table(run, sort_by=sort_by)
-    calls = api_table(run)
-    if len(calls):
-        yield calls
+    if _has_events(run, "api"):
+        yield api_table(run)
 
 
 def _print_table(result: Result, stream: TextIO | None, *, row_limit: int, language: str) -> None:

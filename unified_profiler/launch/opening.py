@@ -16,9 +16,10 @@ from types import FrameType
 
 from unified_profiler.launch.interruption import Interruption
 from unified_profiler.launch.launched_profiler import LaunchedProfiler
-from unified_profiler.launch.step_contents import has_operators
+from unified_profiler.launch.step_contents import has_events
 from unified_profiler.model.records import Failure
 from unified_profiler.model.run import Run
+from unified_profiler.model.schema import Layer
 from unified_profiler.model.trace import Trace
 from unified_profiler.readers import read
 from unified_profiler.schedule import Phase
@@ -157,7 +158,7 @@ class OpeningWindow:
     def _has_result(self) -> bool:
         """Return whether any operator was recorded, or recording failed, after which it is not tried again."""
         trace = self.trace
-        return bool(self.failures) or (trace is not None and has_operators(trace))
+        return bool(self.failures) or (trace is not None and has_events(trace, Layer.FRAMEWORK.value))
 
 
 def _is_importing(frame: FrameType | None) -> bool:

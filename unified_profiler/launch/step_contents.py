@@ -65,18 +65,19 @@ def _step_attributes(trace: Trace) -> Iterator[tuple[int, dict[str, Any]]]:
             yield row["step"], attributes
 
 
-def has_operators(trace: Trace) -> bool:
-    """Return whether any operator was recorded."""
-    return bool(pc.any(_is_operator(trace)).as_py())
+def has_events(trace: Trace, layer: str) -> bool:
+    """Return whether any event of a layer was recorded."""
+    return bool(pc.any(_is_of(trace, layer)).as_py())
 
 
 def _steps_with_operators(trace: Trace) -> list[int]:
-    steps: list[int] = trace.events.filter(_is_operator(trace))["step"].unique().drop_null().to_pylist()
+    operators = trace.events.filter(_is_of(trace, Layer.FRAMEWORK.value))
+    steps: list[int] = operators["step"].unique().drop_null().to_pylist()
     return steps
 
 
-def _is_operator(trace: Trace) -> pa.ChunkedArray:
-    return pc.equal(trace.events["layer"], Layer.FRAMEWORK.value)
+def _is_of(trace: Trace, layer: str) -> pa.ChunkedArray:
+    return pc.equal(trace.events["layer"], layer)
 
 
 def _list_steps(numbers: list[int]) -> str:
