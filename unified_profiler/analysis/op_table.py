@@ -33,8 +33,8 @@ MEASURES: Mapping[str, str] = {
     "cpu_share": "CPU total %",
     "cpu_ns": "CPU total",
     "cpu_average_ns": "CPU time avg",
-    "self_device_ns": "Self device",
     "self_device_share": "Self device %",
+    "self_device_ns": "Self device",
     "device_ns": "Device total",
     "device_average_ns": "Device time avg",
     "cpu_bytes": "CPU Mem",
@@ -62,6 +62,9 @@ _TORCH_NAMES = {
 }
 _TORCH_NAMES |= {f"{device}_time": "device_average_ns" for device in ("device", "cuda", "xpu", "npu", "privateuse1")}
 
+_SELF_NS = "self_ns"
+"""The column that rows are sorted by if nothing else is asked for."""
+_OF_DEVICES = frozenset({"self_device_share", "self_device_ns", "device_ns", "device_average_ns"})
 _ALWAYS = frozenset({"self_cpu_share", "self_cpu_ns", "cpu_share", "cpu_ns", "cpu_average_ns", "call_count"})
 _NEEDED_BY = {"self_device_share": "device_ns", "self_device_ns": "device_ns", "device_average_ns": "device_ns"}
 
@@ -92,7 +95,8 @@ def op_table(
         source: A Trace or a Run; of a run, all ranks and cycles together unless grouped by them.
         by: One or several of `GROUPINGS`: name, shapes (name and input shapes), op, origin, category, module, step...
         sort_by: A column of the result, or torch's name of it such as `cpu_time_total` or `self_cuda_time_total`;
-            largest first, text and steps in order. Self CPU time if not given.
+            largest first, text and steps in order. If not given, self device time where a device worked, else self CPU
+            time.
         row_limit: The most rows to return; shares still refer to all rows.
         regions: Whether steps, regions and compilation have rows too, as they have in torch's table.
         engine: Executes the query; the embedded DuckDB if not given.
@@ -101,7 +105,7 @@ def op_table(
         ConfigurationError: `by`, `sort_by` or `row_limit` is invalid.
     """
     keys = _keys(by)
-    sorted_by = _sort_column(sort_by or "self_cpu_ns", keys)
+    sorted_by = None if sort_by is None else _sort_column(sort_by, keys)
     check_row_limit(row_limit)
     engine = engine or DuckDBEngine()
     calls = engine.each_trace(
@@ -110,16 +114,17 @@ def op_table(
         columns=tuple(dict.fromkeys((*NEEDED, *(key for key in keys if key != "category")))),
         schema=call_schema(keys),
     )
-    sql = load("op_table", keys=", ".join(keys), order=order_by(sorted_by, keys=keys, measures=MEASURES))
+    order = order_by(sorted_by or _SELF_NS, keys=keys, measures={*MEASURES, _SELF_NS})
+    sql = load("op_table", keys=", ".join(keys), order=order)
     groups = engine.run(sql, tables={"calls": calls})
-    table = groups.drop_columns(["work_ns", "busy_ns"])
+    table = groups.drop_columns(["work_ns", "busy_ns", _SELF_NS])
     headings = {**{key: key.replace("_", " ").capitalize() for key in keys}, **_measured(table)}
     remarks = _remarks(groups)
     return Result(
         table=table.slice(0, row_limit),
         headings=headings,
         footer=tuple(each.text for each in remarks),
-        sorted_by=sorted_by,
+        sorted_by=sorted_by or ("self_device_ns" if _has_values(table, "self_device_ns") else "self_cpu_ns"),
         remarks=remarks,
     )
 
@@ -147,9 +152,10 @@ def _sort_column(sort_by: str, keys: tuple[str, ...]) -> str:
 
 
 def _measured(table: pa.Table) -> dict[str, str]:
-    """Return the columns of the printed table: those that were recorded."""
-    present = {name: name in _ALWAYS or _has_values(table, _NEEDED_BY.get(name, name)) for name in MEASURES}
-    return {name: heading for name, heading in MEASURES.items() if present[name]}
+    """Return the columns of the printed table: those that were recorded, times of devices first."""
+    present = [name for name in MEASURES if name in _ALWAYS or _has_values(table, _NEEDED_BY.get(name, name))]
+    ordered = sorted(present, key=lambda name: name not in _OF_DEVICES)
+    return {name: MEASURES[name] for name in ordered}
 
 
 def _has_values(table: pa.Table, name: str) -> bool:

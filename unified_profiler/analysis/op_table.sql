@@ -1,6 +1,7 @@
 -- Calls of operators in groups. `calls` has one row per group and trace; a call that lies within another one of its
 -- group adds nothing to `counted`, nor to whole times and bytes. `work_ns` is device work, each piece once, and `busy_ns`
--- host time, each moment of a thread once, which also contains what runs inside calls but has no row.
+-- host time, each moment of a thread once, which also contains what runs inside calls but has no row. `self_ns` is self
+-- time on devices if there is any.
 with
 groups as (
     select
@@ -38,6 +39,7 @@ select
     cast(call_count as bigint) as call_count,
     cast(flops as bigint) as flops,
     cast(work_ns as bigint) as work_ns,
-    cast(busy_ns as bigint) as busy_ns
+    cast(busy_ns as bigint) as busy_ns,
+    cast(case when sum(self_device_ns) over () > 0 then self_device_ns else self_cpu_ns end as bigint) as self_ns
 from groups
 order by {order}

@@ -111,8 +111,10 @@ class Sections:
         parts = "parts_host" if summary.devices else "parts"
         yield from self._section(parts, ("part", "total_ns", "wall_share"), self._parts())
         yield from self._section("regions", ("name", "total_ns", "wall_share"), _rows(summary.regions))
-        yield from self._section("categories", (*_CATEGORIES, *typical, *on_device), summary.categories)
-        yield from self._section("operators", (*_OPERATORS, *typical, *on_device), summary.operators)
+        yield from self._section(
+            "categories", (_CATEGORIES[0], *on_device, *_CATEGORIES[1:], *typical), summary.categories
+        )
+        yield from self._section("operators", (_OPERATORS[0], *on_device, *_OPERATORS[1:], *typical), summary.operators)
         yield from self._section("api_calls", _API_CALLS, summary.api_calls)
         yield from self._section("hardware", _COUNTERS[not several :], [self._counter(c) for c in summary.hardware])
         yield from self._section("ranks", _RANKS, _rows(summary.ranks) if several else ())

@@ -306,6 +306,15 @@ def test_device_work_has_rows_of_its_own_without_cpu_time(gpu: Trace) -> None:
     assert (row.call_count, row.device_ns, row.self_device_ns, row.cpu_ns, row.self_cpu_ns) == (2, 1300, 1300, 0, 0)
 
 
+def test_where_a_device_worked_its_time_comes_first(gpu: Trace, linear: Trace) -> None:
+    table = op_table(gpu)
+    times = [row.self_device_ns for row in table]
+    assert times == sorted(times, reverse=True)
+    assert list(table.headings or ())[:3] == ["name", "self_device_share", "self_device_ns"]
+    assert table.sorted_by == "self_device_ns"
+    assert op_table(linear).sorted_by == "self_cpu_ns"
+
+
 def test_device_shares_are_of_the_work_itself(gpu: Trace) -> None:
     rows = _by_name(gpu)
     assert rows["gemm"].self_device_share == pytest.approx(1300 / 1500)
