@@ -19,6 +19,8 @@ _MARKUP = re.compile(r"[\\`*\[~$]|(?<![^\W_])_|_(?![^\W_])")  # underscores with
 _LINKS = ((re.compile(r"://"), ":&#47;&#47;"), (re.compile(r"(www)\.", re.IGNORECASE), r"\1&#46;"))
 _LINE_START = re.compile(r"^(\d*(?=[.)](?:\s|$))|(?=[#=])|(?=[+-](?:[\s-]|$)))")  # lists, headings, rules
 
+_HEADING_END = re.compile(r"(?<=\s)#+$")  # would close the heading that the text is in
+
 
 def escaped(text: str, *, most: int = LONGEST) -> str:
     """Return Markdown that shows at most `most` characters of a text literally, on one line."""
@@ -26,6 +28,7 @@ def escaped(text: str, *, most: int = LONGEST) -> str:
     line = _MARKUP.sub(r"\\\g<0>", line.translate(_ENTITIES))
     for pattern, replacement in _LINKS:
         line = pattern.sub(replacement, line)
+    line = _HEADING_END.sub(lambda match: r"\#" * len(match[0]), line)
     return _LINE_START.sub(r"\1\\", line)
 
 

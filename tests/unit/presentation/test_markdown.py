@@ -73,6 +73,7 @@ def test_any_text_reads_as_itself_and_is_no_markup(text: str) -> None:
 
 
 @given(texts)
+@example("0 ##")
 @pytest.mark.parametrize("before", ["# ", "- item\n- ", "> **note** "])
 def test_it_does_so_within_headings_lists_and_quotes(before: str, text: str) -> None:
     html = parser().render(f"{before}x {escaped(text)}") if before == "# " else parser().render(before + escaped(text))
