@@ -121,7 +121,7 @@ def test_the_log_has_a_line_for_each_call(program: Callable[[], None], caplog: p
         program()
     names = [line.split()[0] for line in caplog.messages]
     assert {name: names.count(name) for name in names} == COUNTS[program]
-    assert all(re.fullmatch(r"\S+ \d+\.\d us", line) for line in caplog.messages)
+    assert all(re.fullmatch(r"\S+ \d+\.\d{3} [um]s", line) for line in caplog.messages)
 
 
 # --- the comparison that comes with apitimewrapper: one framework's time of an API against the other's ----------------

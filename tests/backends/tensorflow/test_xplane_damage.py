@@ -177,7 +177,7 @@ def test_the_files_that_were_taken_are_named(logdir: Path) -> None:
     notices = {notice.code: notice for notice in up.summarize(up.read(logdir)).notices}
     text = notices["taken_newest_files"].text
     assert f"2 of the files in {logdir}" in text
-    assert f"{folder}/one.xplane.pb, {folder}/two.xplane.pb. 1 older ones were not read." in text
+    assert f"{folder}/one.xplane.pb, {folder}/two.xplane.pb. 1 older one was not read." in text
 
 
 def test_hosts_do_not_share_lanes(logdir: Path) -> None:
