@@ -14,7 +14,8 @@ backend: Backend = BackendDescriptor(
         step_hooks=lazy("unified_profiler_torch.steps.hooks:step_hooks"),
         api_surface=lazy("unified_profiler_torch.api.surface:TorchSurface"),
         allocated_bytes=lazy("unified_profiler_torch.record.allocators:allocated_bytes"),
-        routine_messages="USDT:",
+        # the second one comes from builds for CUDA on machines without a driver (35) or a device (100)
+        routine_messages=r"USDT:|.*gpuGetDeviceCount failed with code (35|100)$",
         event_conventions=EventConventions(
             data_loading=r"enumerate\(DataLoader\)",
             background_loading="_MultiProcessingDataLoaderIter",
