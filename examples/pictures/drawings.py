@@ -91,14 +91,14 @@ FLOW = (
     ("table of events", "Profiler"),
     ("Trace", "delivery"),
     ("run directory", "analysis"),
-    ("table, report, file", ""),
+    ("report, table", ""),
 )
 """What the data are, and what turns them into the next."""
 
 
 def data_flow() -> bytes:
     """Draw the way of the data from a native profiler to a report."""
-    width, gap = 112, 70
+    width, gap = 112, 80
     drawing = Drawing(len(FLOW) * (width + gap) - gap + 24, 76, "From the native profiler to the report")
     for number, (data, action) in enumerate(FLOW):
         x = 12 + number * (width + gap)
