@@ -7,7 +7,7 @@
 #   make bench                    compare with the native profilers
 #   make fuzz                     read 20000 damaged files of every format; FUZZ_COUNT=500 FORMATS=kineto,xplane for less
 #   make sweep                    send signals to 200 trainings at random moments, and check what they leave
-#   make pictures                 take the pictures of the documentation again
+#   make pictures                 make the pictures of the documentation again, from real runs
 #   make lint | docs | clean
 #   make editable                 work on the code: install the tree itself instead of the wheel
 #   make demo FRAMEWORKS=torch    only some of the frameworks
@@ -78,7 +78,7 @@ docs: $(ENVIRONMENT)
 	@echo "The documentation is in site/index.html"
 
 pictures: $(INSTALLED) browser
-	$(BIN)/python examples/pictures.py
+	$(BIN)/python -m examples.pictures
 
 clean:
 	rm -rf build dist site demo-profile .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

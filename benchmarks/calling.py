@@ -42,13 +42,13 @@ def measure() -> list[Figure]:
 
 def _figure(name: str, value: float, at_most: float | None = None) -> Figure:
     note = "added to a call"
-    return Figure(name=f"trace_api: {name}", value=value, unit="µs", against=NOBODY, at_most=at_most, note=note)
+    return Figure(name=f"trace_api: {name}", value=value, unit="us", against=NOBODY, at_most=at_most, note=note)
 
 
 def _peer(name: str, theirs: float, ours: float, note: str) -> Figure:
     """Set what another tracer adds to a call against what we add, arguments off."""
     ratio = theirs / ours
-    note = f"it adds {theirs:.2f} µs to torch.add, {note}"
+    note = f"it adds {theirs:.2f} us to torch.add, {note}"
     return Figure(name=f"trace_api: {name} / ours", value=ratio, unit="x", against=f"{name} (peer)", note=note)
 
 

@@ -125,7 +125,7 @@ def _gpu_figures(ours: dict[str, Any], theirs: dict[str, Any] | None) -> list[Fi
 
 def _reading(trace: str, ours: dict[str, Any], theirs: dict[str, Any] | None) -> list[Figure]:
     spent, events = ours["seconds"]["read"], ours["events"]
-    cost = f"{events} events, {spent / events * 1e6:.2f} µs an event"
+    cost = f"{events} events, {spent / events * 1e6:.2f} us an event"
     if theirs is None:
         return [Figure(name=f"reading a {trace}", value=spent, unit="s", note=cost)]
     peer = theirs["seconds"]["read"]
@@ -140,7 +140,7 @@ def _reading(trace: str, ours: dict[str, Any], theirs: dict[str, Any] | None) ->
 def _cost(trace: str, ours: dict[str, Any]) -> Figure:
     cost = ours["seconds"]["read"] / ours["events"] * 1e6
     note = f"{ours['events']} events"
-    return Figure(name=f"reading a {trace}: cost of an event", value=cost, unit="µs", at_most=3, note=note)
+    return Figure(name=f"reading a {trace}: cost of an event", value=cost, unit="us", at_most=3, note=note)
 
 
 def _ratio(name: str, value: float, *, at_least: float, note: str) -> Figure:

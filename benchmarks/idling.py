@@ -24,4 +24,4 @@ def measure() -> list[Figure]:
 def _figure(name: str, statement: str, profiler: up.Profiler, *, at_most: float) -> Figure:
     number = 20_000
     best = min(timeit.repeat(statement, globals={"profiler": profiler}, number=number, repeat=40)) / number
-    return Figure(name=name, value=best * 1e6, unit="µs", at_most=at_most)
+    return Figure(name=name, value=best * 1e6, unit="us", at_most=at_most)

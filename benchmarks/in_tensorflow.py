@@ -79,7 +79,7 @@ def normalizing() -> Figure:
         events = len(TensorFlowNormalizer().normalize(capture))
         best = min(seconds(lambda: TensorFlowNormalizer().normalize(capture)) for _ in range(3))
     cost = best / events * 1e6
-    return Figure(name="XPlane: cost of an event", value=cost, unit="µs", at_most=5, note=f"{events} events")
+    return Figure(name="XPlane: cost of an event", value=cost, unit="us", at_most=5, note=f"{events} events")
 
 
 def reading_nodes() -> list[Figure]:
@@ -124,7 +124,7 @@ def _cost_of_a_node(nodes: str, files: list[Path]) -> Figure:
     return Figure(
         name=f"RunMetadata: cost of a node, {nodes}",
         value=best / count * 1e6,
-        unit="µs",
+        unit="us",
         at_most=10,
         note=f"{count} nodes in {len(files)} {'run' if len(files) == 1 else 'runs'}",
     )

@@ -61,7 +61,7 @@ def measure() -> list[Figure]:
         Figure(
             name="clocks of machines, largest error",
             value=off / 1e3,
-            unit="µs",
+            unit="us",
             at_most=50,
             note="offsets up to 3 s, drift up to 50 ppm",
         ),

@@ -123,7 +123,7 @@ def growth(folder: Path) -> list[Figure]:
         save(capture(steps), path)
         events = len(tabulate(path))
         cost = min(seconds(lambda: tabulate(path)) for _ in range(2)) / events  # noqa: B023
-        note = f"{cost * 1e6:.2f} µs an event"
+        note = f"{cost * 1e6:.2f} us an event"
         ratio = cost / (before or cost)
         figures.append(Figure(name=f"cost of an event: {events} / half", value=ratio, unit="x", at_most=1.5, note=note))
         before = cost

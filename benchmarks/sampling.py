@@ -49,7 +49,7 @@ def _share(what: str, work: Callable[[], object]) -> Figure:
         work()
     sampler.end()
     spent = sampler.sampling.cpu_ns if sampler.sampling is not None else 0
-    note = f"{spent / SECONDS / HZ / 1e3:.0f} µs a reading"
+    note = f"{spent / SECONDS / HZ / 1e3:.0f} us a reading"
     share = spent / SECONDS / 1e9 * 100
     return Figure(name=f"sampling at {HZ} Hz, the process {what}", value=share, unit="%", at_most=0.5, note=note)
 

@@ -39,7 +39,7 @@ class Entry:
 
 
 _FIRST_PARTY = tuple(
-    Entry(name, f"unified_profiler_{name}:backend", name, f"pip install 'unified-profiler[{name}]'")
+    Entry(name, f"unified_profiler_{name}:backend", name, f'pip install "unified-profiler[{name}]"')
     for name in ("torch", "tensorflow", "mindspore")
 )
 

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 import typer.main
 
+from examples.pictures.gallery import IMAGES, PICTURES
 from unified_profiler import errors
 from unified_profiler.analysis.categories import categories
 from unified_profiler.cli.app import app
 from unified_profiler.config import ApiOptions, Settings
 from unified_profiler.model.schema import COLUMNS, EVENT_SCHEMA, TEXT
+from unified_profiler.presentation.texts import texts
 from unified_profiler.recording.hardware.counters import COUNTERS
 from unified_profiler.registry import backends
 from unified_profiler.report import Summary
@@ -22,6 +24,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("README*.md"), ROOT / "backends" / "README.md", *(ROOT / "docs").rglob("*.md")])
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)]+)\)")
+IMAGE = re.compile(r"!\[([^\]]*)\]\((?:\.\./|docs/)*images/([^)]+)\)")
+LARGEST_IMAGE = 250_000
 VARIABLE = re.compile(r"[A-Z]{2,}[A-Za-z]*(_[A-Za-z]+)*")
 COMMAND = re.compile(r"^(?:.*-m unified_profiler|unified-profiler) ([a-z][a-z-]*)\b(.*)$", re.MULTILINE)
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
@@ -87,6 +91,37 @@ def test_the_error_page_names_every_error() -> None:
     text = (ROOT / "docs" / "reference" / "errors.md").read_text()
     names = {name for name, value in vars(errors).items() if isinstance(value, type)}
     assert not {name for name in names if f"`{name}`" not in text}
+
+
+def test_the_page_on_reports_has_the_sections_and_questions_of_their_guide() -> None:
+    words = texts("en")
+    names = [key.split(".")[2] for key in words if re.fullmatch(r"ui\.reading\.\w+\.question", key)]
+    text = (ROOT / "docs" / "how-to" / "read-a-report.md").read_text()
+    headings = re.findall(r"^## (.+)\n\n\*\*(.+)\*\*$", text, re.MULTILINE)
+    assert headings == [(words[f"ui.sections.{name}"], words[f"ui.reading.{name}.question"]) for name in names]
+
+
+# --- images ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_script_makes_every_image_and_each_is_on_a_page() -> None:
+    shown = {name for page in PAGES for _, name in IMAGE.findall(page.read_text(encoding="utf-8"))}
+    assert {path.name for path in IMAGES.iterdir()} == set(PICTURES)
+    assert shown == set(PICTURES)
+
+
+def test_every_image_has_a_description() -> None:
+    described = [
+        bool(description) for page in PAGES for description, _ in IMAGE.findall(page.read_text(encoding="utf-8"))
+    ]
+    assert described
+    assert all(described)
+
+
+def test_images_are_small_and_load_nothing() -> None:
+    assert not [path.name for path in IMAGES.iterdir() if path.stat().st_size > LARGEST_IMAGE]
+    drawings = [path.read_text(encoding="utf-8") for path in IMAGES.glob("*.svg")]
+    assert not [text for text in drawings if re.search(r"url\(.?http|href=.?http|@import", text)]
 
 
 # --- the environment ------------------------------------------------------------------------------------------------

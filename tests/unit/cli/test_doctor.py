@@ -19,7 +19,7 @@ Invoke = Callable[..., Result]
 @pytest.fixture
 def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = registry.Entry(
-        "torch", "unified_profiler_torch:backend", "torch", "pip install 'unified-profiler[torch]'"
+        "torch", "unified_profiler_torch:backend", "torch", 'pip install "unified-profiler[torch]"'
     )
     monkeypatch.setattr(registry, "known", lambda: (missing,))
     monkeypatch.setattr(doctor, "_framework_version", lambda module: None)
@@ -42,7 +42,7 @@ def test_a_missing_framework_comes_with_the_command_that_installs_it(invoke: Inv
     result = invoke("doctor")
     assert result.exit_code == 1
     assert "not installed" in result.stdout
-    assert "pip install 'unified-profiler[torch]'" in result.stdout
+    assert 'pip install "unified-profiler[torch]"' in result.stdout
 
 
 def test_an_output_directory_that_is_a_file_is_a_problem(invoke: Invoke, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_an_output_directory_that_is_a_file_is_a_problem(invoke: Invoke, tmp_pat
 def test_commands_to_copy_are_whole_in_a_narrow_terminal(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     lines = invoke("doctor").stdout.splitlines()
-    assert "To record torch: pip install 'unified-profiler[torch]'" in lines
+    assert 'To record torch: pip install "unified-profiler[torch]"' in lines
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="a directory in which nobody can write")
