@@ -170,7 +170,7 @@ def test_hovering_shows_the_cause_of_a_gap(page: Any, eventually: Any) -> None:
 def test_the_language_changes_all_of_it(page: Any) -> None:
     page.select_option("#language", "zh")
     assert "处于空闲" in page.inner_text("#devices-verdict")
-    assert "主机过晚" in page.inner_text("#streams-legend")
+    assert "下发过晚" in page.inner_text("#streams-legend")
     assert "最长的空闲时间" in page.inner_text("#devices")
     shown = page.inner_text("#devices")
     assert "ui." not in shown

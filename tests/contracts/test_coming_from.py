@@ -24,7 +24,7 @@ from mindspore import ops
 from unified_profiler import api_table, diff, registry, trace_api, write_api_calls
 from unified_profiler.comparison.api_names import equal_names
 
-PAGES = Path(__file__).parents[2] / "docs" / "how-to"
+DOCS = Path(__file__).parents[2] / "docs"
 WORDS = {
     "apitimewrapper": """
         start_hook_torch_net start_hook_net hook_inside=False hook_inside=True inside=True start_analysis end_analysis
@@ -53,13 +53,15 @@ WORDS = {
 """What each of these systems has, in its users' words."""
 
 
-def page_of(system: str) -> str:
-    return (PAGES / f"coming-from-{system}.md").read_text(encoding="utf-8")
+def page_of(system: str, *, folder: Path = DOCS) -> str:
+    return (folder / "how-to" / f"coming-from-{system}.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("folder", [DOCS, DOCS / "zh"], ids=["english", "chinese"])
 @pytest.mark.parametrize("system", WORDS)
-def test_the_page_has_everything_that_its_users_know(system: str) -> None:
-    assert not [word for word in WORDS[system].split() if word not in page_of(system)]
+def test_the_page_has_everything_that_its_users_know(system: str, folder: Path) -> None:
+    page = page_of(system, folder=folder)
+    assert not [word for word in WORDS[system].split() if word not in page]
 
 
 @pytest.mark.parametrize("system", WORDS)

@@ -1,4 +1,4 @@
-"""The documentation is true: its tables are those of the code, its options exist, both languages say the same."""
+"""The documentation is true: its tables are those of the code, and its options exist."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from unified_profiler.report import Summary
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("README*.md"), ROOT / "backends" / "README.md", *(ROOT / "docs").rglob("*.md")])
-FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)]+)\)")
 IMAGE = re.compile(r"!\[([^\]]*)\]\((?:\.\./|docs/)*images/([^)]+)\)")
 LARGEST_IMAGE = 250_000
@@ -156,14 +155,7 @@ def test_the_environment_page_has_exactly_the_options_of_the_code() -> None:
     assert not {word for word in words if f"`{word}`" not in options}
 
 
-# --- two languages --------------------------------------------------------------------------------------------------
-
-
-def test_both_languages_of_the_readme_have_the_same_code_and_the_same_links() -> None:
-    english, chinese = (ROOT.joinpath(name).read_text(encoding="utf-8") for name in ("README.md", "README.zh.md"))
-    assert FENCE.findall(english) == FENCE.findall(chinese)
-    assert re.findall(r"^#+", english, re.MULTILINE) == re.findall(r"^#+", chinese, re.MULTILINE)
-    assert LINK.findall(english) == [{"README.md": "README.zh.md"}.get(link, link) for link in LINK.findall(chinese)]
+# --- outside of the site ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh.md", "backends/README.md"])

@@ -13,6 +13,8 @@
 A command may name what the page has not made: a training (train.py, script.py, package.train), recorded runs of two
 ranks (profile, before, after), traces of torch's, without and with a GPU (kineto.pt.trace.json.gz,
 gpu.pt.trace.json.gz), and those of two ranks (traces) are there for all.
+
+Chinese pages have the same code, which test_chinese_pages.py checks.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "backends" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ENGLISH = (page for page in (ROOT / "docs").rglob("*.md") if ROOT / "docs" / "zh" not in page.parents)
+PAGES = [ROOT / "README.md", ROOT / "backends" / "README.md", *sorted(ENGLISH)]
 FENCE = re.compile(r"^( *)```(\w*)(?: title=\"(.*?)\")?\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = ("make ", "pip install ", "ssh ", "torchrun ")
 """Commands that need a network, another machine or minutes; torchrun is in tests/backends/torch/test_ranks.py."""

@@ -31,6 +31,11 @@ def test_every_page_is_in_the_navigation(site: Path) -> None:
     assert pages <= set(re.findall(r'href="([^"#]+\.html)"', start)) | {"index.html"}
 
 
+def test_chinese_pages_are_marked_as_chinese(site: Path) -> None:
+    chinese = {page for page in site.rglob("*.html") if '<html lang="zh-CN"' in page.read_text(encoding="utf-8")}
+    assert chinese == set((site / "zh").rglob("*.html"))
+
+
 def test_every_public_name_is_explained_from_its_docstring(site: Path) -> None:
     page = (site / "reference" / "python-api.html").read_text(encoding="utf-8")
     homes = {"schedule": "schedule.schedule", "__version__": "python-api"}  # a module of that name; a text

@@ -68,7 +68,7 @@ def test_the_first_sentences_are_about_the_device() -> None:
     assert sentences[0] == "cuda:0 was idle 76.2% of 660.551 ms."
     assert "On the host, operators cover" in sentences[4]
     titles = [section.title for section in Sections(summary, language="zh").tables()]
-    assert titles[:2] == ["设备", "每步在主机上的时间去向"]
+    assert titles[:2] == ["设备", "主机上的单步耗时构成"]
 
 
 def test_columns_of_devices_that_are_zero_everywhere_are_left_out() -> None:
