@@ -22,7 +22,6 @@ from unified_profiler.presentation.texts import texts
 MOST_CONTRIBUTIONS = 10
 _FEWEST_ROWS = 5
 _KINDS: dict[str, ContributionKind] = {"region": "region", "api": "api"}
-OUTSIDE = "outside of operators"
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def _outside_operators(result: Diff, sides: Sides) -> list[Contribution]:
     rest = [wall - _lower_quartile(total) for wall, total in zip(walls, totals, strict=False)]
     if result.time != "host" or len(rest) < len(totals) or min(rest) < 0:
         return []
-    return [_contribution("outside", OUTSIDE, *rest)]
+    return [_contribution("uncovered", "uncovered", *rest)]
 
 
 def _contribution(kind: ContributionKind, name: str, before: float, after: float) -> Contribution:

@@ -10,7 +10,7 @@ from pydantic import Field
 from unified_profiler.model.records import Record
 from unified_profiler.model.statements import Statement
 
-ContributionKind: TypeAlias = Literal["operator", "region", "api", "rank", "outside"]
+ContributionKind: TypeAlias = Literal["operator", "region", "api", "rank", "uncovered"]
 StepSelection: TypeAlias = Literal["recorded", "unrecorded"]
 
 

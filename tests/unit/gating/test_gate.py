@@ -256,7 +256,7 @@ def test_more_than_a_slower_machine_explains_is_a_regression_with_a_note(recorde
 def test_what_no_operator_covers_is_named(recorded: Recorded) -> None:
     (judgment,) = gate(recorded(OPS), recorded(OPS, seed=1, outside_ns=300_000)).judgments
     assert judgment.verdict is Verdict.REGRESSION
-    assert [(each.kind, each.name) for each in judgment.contributions][:1] == [("outside", "outside of operators")]
+    assert [(each.kind, each.name) for each in judgment.contributions][:1] == [("uncovered", "uncovered")]
 
 
 def test_recorded_steps_must_confirm_what_one_run_shows(run_of: RunOf, recorded: Recorded) -> None:
