@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         api_table,
         collective_table,
         copy_table,
-        critical_path,
         device_table,
         gap_table,
         kernel_sequences,
@@ -47,9 +46,9 @@ if TYPE_CHECKING:
         queue_table,
         rank_table,
         step_breakdown,
-        what_if,
         with_op_map,
     )
+    from unified_profiler.analysis.critical_path import critical_path, what_if
     from unified_profiler.comparison import Diff, diff
     from unified_profiler.engine import DuckDBEngine, SparkEngine
     from unified_profiler.errors import UnifiedProfilerError
@@ -81,7 +80,7 @@ _HOMES = {
     "api_table": "analysis",
     "collective_table": "analysis",
     "copy_table": "analysis",
-    "critical_path": "analysis",
+    "critical_path": "analysis.critical_path",
     "default_profiler": "process_wide",
     "device_table": "analysis",
     "diff": "comparison",
@@ -100,7 +99,7 @@ _HOMES = {
     "step_breakdown": "analysis",
     "summarize": "report",
     "trace_api": "tracing",
-    "what_if": "analysis",
+    "what_if": "analysis.critical_path",
     "with_op_map": "analysis",
     "write": "export.writing",
     "write_api_calls": "export",

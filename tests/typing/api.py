@@ -8,7 +8,8 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import unified_profiler as up
-from unified_profiler.analysis import CriticalPath, DeviceTable, RankTable, WhatIf
+from unified_profiler.analysis import DeviceTable, RankTable
+from unified_profiler.analysis.critical_path import CriticalPath, WhatIf
 from unified_profiler.engine import Result
 from unified_profiler.errors import ArgumentError, BackendError, QueryError
 from unified_profiler.integrations import keras, lightning, mindspore, tensorflow, transformers

@@ -1,9 +1,11 @@
-"""Analyses: pure functions that turn a Trace or a Run into a frozen Result. Their queries are .sql files."""
+"""Analyses: pure functions that turn a Trace or a Run into a frozen Result. Their queries are .sql files.
+
+The largest, `critical_path`, is a package of its own, which is loaded only where it is asked for.
+"""
 
 from __future__ import annotations
 
 from unified_profiler.analysis.api_table import api_table
-from unified_profiler.analysis.critical_path import CriticalPath, WhatIf, critical_path, what_if
 from unified_profiler.analysis.devices.selections import (
     collective_table,
     copy_table,
@@ -23,16 +25,13 @@ from unified_profiler.analysis.step_breakdown import step_breakdown
 from unified_profiler.engine import Result
 
 __all__ = [
-    "CriticalPath",
     "DeviceTable",
     "RankTable",
     "Result",
-    "WhatIf",
     "align_clocks",
     "api_table",
     "collective_table",
     "copy_table",
-    "critical_path",
     "device_table",
     "gap_table",
     "kernel_sequences",
@@ -43,6 +42,5 @@ __all__ = [
     "queue_table",
     "rank_table",
     "step_breakdown",
-    "what_if",
     "with_op_map",
 ]

@@ -16,7 +16,8 @@ from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RunPath, read_
 from unified_profiler.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from unified_profiler.analysis import CriticalPath, Result, WhatIf
+    from unified_profiler.analysis import Result
+    from unified_profiler.analysis.critical_path import CriticalPath, WhatIf
     from unified_profiler.engine import Engine
     from unified_profiler.model.run import Run
 
@@ -106,13 +107,13 @@ def _changes(texts: list[str]) -> dict[str, float]:
 
 
 def _path(source: Run, *, step: int | None, rank: int | None, engine: Engine) -> CriticalPath:
-    from unified_profiler.analysis import critical_path
+    from unified_profiler.analysis.critical_path import critical_path
 
     return critical_path(source, step=step, rank=rank, engine=engine)
 
 
 def _predicted(source: Run, changes: dict[str, float], *, step: int | None, engine: Engine, language: str) -> WhatIf:
-    from unified_profiler.analysis import what_if
+    from unified_profiler.analysis.critical_path import what_if
     from unified_profiler.presentation.texts import render_statement
 
     result = what_if(source, changes, step=step, engine=engine)

@@ -19,9 +19,9 @@ def overlays_of(run: Run, *, critical_path: bool) -> list[Overlay]:
     """Return what is shown above the events of a run: its critical path, if wanted."""
     if not critical_path:
         return []
-    from unified_profiler import analysis
+    from unified_profiler.analysis.critical_path import critical_path as path_of
     from unified_profiler.export.overlays import Overlay
 
-    table = analysis.critical_path(run).table
+    table = path_of(run).table
     lanes = table.column("lane").cast("string").fill_null("not recorded")
     return [Overlay(table.set_column(table.schema.get_field_index("lane"), "lane", lanes))]
