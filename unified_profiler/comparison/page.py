@@ -15,7 +15,7 @@ from unified_profiler.presentation.tables import format_time
 from unified_profiler.presentation.texts import LANGUAGES, format_value, texts
 from unified_profiler.report.page import asset
 
-SHARED_SCRIPTS = ("texts.js", "elements.js", "address.js", "keys.js")
+SHARED_SCRIPTS = ("texts.js", "elements.js", "address.js", "keys.js", "theme.js")
 """Scripts of the report that the page uses too."""
 _OF_SCRIPTS = ("ui.rows_of", "ui.keys.")
 """Beginnings of the keys of texts that only the scripts show."""

@@ -24,6 +24,7 @@ SCRIPTS = (
     "elements.js",
     "address.js",
     "keys.js",
+    "theme.js",
     "colors.js",
     "table.js",
     "slices.js",

@@ -108,10 +108,6 @@
     }
   }
 
-  function useTheme(theme) {
-    if (theme === 'auto') delete root.dataset.theme; else root.dataset.theme = theme;
-  }
-
   /** Put all texts in a language. Names of rows may be words of it, so their order by name and what a search finds may change. */
   function useLanguage(language) {
     up.setLanguage(language);
@@ -132,21 +128,13 @@
   }
 
   function settings() {
-    const [language, theme] = [byId('language'), byId('theme')];
+    const language = byId('language');
     language.value = up.chosenInAddress('language');
     if (language.selectedIndex < 0) language.value = root.lang.slice(0, 2);
     up.useTexts(JSON.parse(byId('translations').textContent), language.value);
     useLanguage(language.value);
     language.addEventListener('change', () => { useLanguage(language.value); up.keepInAddress({language: language.value}); });
-    theme.value = root.dataset.theme ?? 'auto';
-    theme.addEventListener('change', () => {
-      useTheme(theme.value);
-      try {
-        localStorage.setItem('unified-profiler-theme', theme.value === 'auto' ? '' : theme.value);
-      } catch { /* it holds until the page is closed */ }
-    });
-    addEventListener('beforeprint', () => useTheme('light'));
-    addEventListener('afterprint', () => useTheme(theme.value));
+    up.themeChoice(byId('theme'));
   }
 
   grow();

@@ -115,7 +115,7 @@
   }
 
   function settings() {
-    const [language, theme] = [up.byId('language'), up.byId('theme')];
+    const language = up.byId('language');
     language.value = up.language();
     language.addEventListener('change', () => {
       up.setLanguage(language.value);
@@ -123,19 +123,8 @@
       up.translatePage();
       refresh();
     });
-    theme.value = root.dataset.theme ?? 'auto';
-    theme.addEventListener('change', () => { useTheme(theme.value, true); });
+    up.themeChoice(up.byId('theme'), refresh);
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', refresh);
-    addEventListener('beforeprint', () => useTheme('light', false));
-    addEventListener('afterprint', () => useTheme(theme.value, false));
-  }
-
-  function useTheme(theme, keep) {
-    if (theme === 'auto') delete root.dataset.theme; else root.dataset.theme = theme;
-    try {
-      if (keep) localStorage.setItem('unified-profiler-theme', theme === 'auto' ? '' : theme);
-    } catch { /* it holds until the page is closed */ }
-    refresh();
   }
 
   function refresh() {
