@@ -11,13 +11,14 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from enum import Enum
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any, TypeAlias
 
 from unified_profiler.spi import HookRole, StepHook
 from unified_profiler.spi.call_sites import call_site
 from unified_profiler.spi.patching import (
     Inside,
+    Invoke,
     Report,
     SharedPatch,
     Undo,
@@ -25,6 +26,7 @@ from unified_profiler.spi.patching import (
     replace,
     report_instances,
     undo_all,
+    wrap_method,
 )
 
 _fetch = Inside()
@@ -48,24 +50,17 @@ def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _after_optimizer_step(module: ModuleType, report: Report) -> Undo:
-    """Install torch's own global hook; only the outermost of nested `step()` calls ends a step.
-
-    Steps taken by hooks of the backward pass are reported after it: no profiler can start or stop inside.
-    """
+    """Report updates; those by hooks of the backward pass after its end, since no profiler can start or stop inside."""
     import torch
 
     pending: list[int] = []
     original = torch.autograd.backward
 
-    @_untraced
-    def step_ended(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        _updates.count += 1
-        if not _is_outermost(sys._getframe(1), module.__file__):
-            return
+    def updated(optimizer: int) -> None:
         if torch._C._current_graph_task_id() != _NO_BACKWARD:
-            pending.append(id(optimizer))
+            pending.append(optimizer)
         else:
-            report(id(optimizer))
+            report(optimizer)
 
     @_untraced
     @functools.wraps(original)
@@ -76,17 +71,36 @@ def _after_optimizer_step(module: ModuleType, report: Report) -> Undo:
             while pending and torch._C._current_graph_task_id() == _NO_BACKWARD:
                 report(pending.pop(0))
 
-    handle = module.register_optimizer_step_post_hook(step_ended)
-    return undo_all(replace(torch.autograd, "backward", backward), handle.remove)
+    return undo_all(replace(torch.autograd, "backward", backward), _report_updates(module.Optimizer, updated))
 
 
-def _is_outermost(frame: FrameType | None, filename: str | None) -> bool:
-    """Walk the stack instead of counting calls: after a `step()` that raises, a counter would be wrong."""
-    steps = 0
-    while frame is not None and steps < 2:
-        steps += frame.f_code.co_name == "wrapper" and frame.f_code.co_filename == filename
-        frame = frame.f_back
-    return steps < 2
+def _report_updates(owner: type, report: Report) -> Undo:
+    """Report the outermost of nested `step()` calls when it has returned, thus after torch's own annotation of it.
+
+    A class is patched when an instance of it is made, since torch patches it then.
+    """
+    inside = Inside()
+    patched: dict[type, Undo] = {}
+
+    @_untraced
+    def step(invoke: Invoke, optimizer: Any, _args: Any) -> Any:
+        with outermost(inside, owner) as is_outermost:
+            result = invoke()
+        if is_outermost:
+            _updates.count += 1
+            report(id(optimizer))
+        return result
+
+    def created(invoke: Invoke, optimizer: Any, _args: Any) -> None:
+        invoke()
+        if type(optimizer) not in patched:
+            patched[type(optimizer)] = wrap_method(type(optimizer), "step", step)
+
+    def undo() -> None:
+        while patched:
+            patched.popitem()[1]()
+
+    return undo_all(undo, wrap_method(owner, "__init__", created))
 
 
 def _after_optimizer_created(module: ModuleType, report: Report) -> Undo:

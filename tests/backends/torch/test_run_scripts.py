@@ -101,6 +101,17 @@ def test_a_training_loop_with_arguments_and_settings_of_its_own(launch: Launch) 
     assert str(ran.run.path) in ran.stderr
 
 
+def test_steps_end_after_the_annotation_of_the_optimizer(launch: Launch) -> None:
+    (trace,) = launch(SETUP + SGD + "for i in range(8):\n" + STEP, "--no-table").run.traces
+    spans = trace.events.select(["kind", "name", "step", "tid", "start_ns", "duration_ns"]).to_pylist()
+    steps = {span["step"]: span for span in spans if span["kind"] == "step"}
+    updates = [span for span in spans if span["name"] == "Optimizer.step#SGD.step"]
+    ends = [update["start_ns"] + update["duration_ns"] for update in updates]
+    assert [update["step"] for update in updates] == sorted(steps) == [2, 3, 4]
+    assert all(end <= step["start_ns"] + step["duration_ns"] for end, step in zip(ends, steps.values(), strict=True))
+    assert {step["tid"] for step in steps.values()} == {update["tid"] for update in updates}
+
+
 def test_api_calls_and_modules(launch: Launch) -> None:
     ran = launch(SETUP + SGD + "for i in range(8):\n" + STEP, "--api", "--with-modules")
     assert (ran.signal, ran.manifest.step_count, ran.recorded_steps) == (("optimizer", 1), 8, [2, 3, 4])
