@@ -15,6 +15,7 @@ from unified_profiler.analysis.tracks import TrackLayout, lay_out_tracks
 from unified_profiler.model.nesting import Ints, is_kind
 from unified_profiler.model.schema import EventTable, Kind
 from unified_profiler.model.trace import Trace
+from unified_profiler.report.own_frames import without_own_frames
 
 _KIND_CATEGORY = {
     Kind.STEP.value: "step",
@@ -28,12 +29,13 @@ _NO_SPANS = frozenset({Kind.COUNTER.value, Kind.MEMORY.value})
 
 
 class TraceSpans:
-    """The spans of a trace, one array entry each."""
+    """The spans of a trace less the profiler's own frames, one array entry each."""
 
     def __init__(self, trace: Trace) -> None:
         self.info = trace.info
         lasting = coded(trace.events, "kind").where(lambda kind: kind not in _NO_SPANS)
-        self.events: EventTable = trace.events if lasting.all() else trace.events.filter(pa.array(lasting))
+        events = trace.events if lasting.all() else trace.events.filter(pa.array(lasting))
+        self.events: EventTable = without_own_frames(events)
         self.start = ints(self.events, "start_ns")
         self.duration = ints(self.events, "duration_ns")
         self.own = ints(self.events, "self_ns")
