@@ -14,6 +14,15 @@ from unified_profiler.errors import ArgumentError
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
+_COUNTERPARTS = {
+    "activities": "Devices are recorded, too. To restrict it: native_options={'torch': {'activities': [...]}}.",
+    "experimental_config": "Pass it on: native_options={'torch': {'experimental_config': ...}}.",
+    "key_averages": "The same table: unified_profiler.op_table(profiler.run).",
+    "events": "All events: the table `events` of each trace in profiler.traces.",
+    "export_chrome_trace": "To write the traces: unified_profiler.write(profiler.run, 'trace.json').",
+    "export_stacks": "Times by stack: unified_profiler.op_table(profiler.run, by='stack').",
+}
+"""What this package has instead of names of torch.profiler."""
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -23,6 +32,11 @@ def did_you_mean(name: object, known: Iterable[str], *, at_most: int = 1) -> str
 
     near = difflib.get_close_matches(str(name), known, n=at_most)
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def counterpart(name: str) -> str:
+    """Return what this package has instead of a name of torch.profiler, with a space before it, or an empty string."""
+    return f" {_COUNTERPARTS[name]}" if name in _COUNTERPARTS else ""
 
 
 def checked_keywords(call: _Call) -> _Call:
@@ -48,7 +62,7 @@ def check_keywords(label: str, given: Iterable[str], known: Iterable[str]) -> No
     names = list(known)
     unknown = [name for name in given if name not in names]
     if unknown:
-        hint = did_you_mean(unknown[0], names)
+        hint = counterpart(unknown[0]) or did_you_mean(unknown[0], names)
         msg = f"{label}(...) has no keyword {unknown[0]!r}.{hint} Its keywords are: {', '.join(names) or 'none'}."
         raise ArgumentError(msg)
 

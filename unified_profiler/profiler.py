@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from unified_profiler.config import resolve
 from unified_profiler.delivery.delivery import Delivery, Handler
 from unified_profiler.errors import ArgumentError, ConfigurationError, UsageError
-from unified_profiler.keywords import checked_keywords
+from unified_profiler.keywords import checked_keywords, counterpart
 from unified_profiler.model.records import Failure, StepSignal
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
@@ -193,6 +193,12 @@ class Profiler:
         return f"<Profiler, {state}: {counted(self.current_step, 'step')}, {counted(len(self.traces), 'trace')}>"
 
     # --- start, step, stop ------------------------------------------------------------------------------------
+
+    if not TYPE_CHECKING:  # type checkers would take it for an attribute of any name
+
+        def __getattr__(self, name):  # noqa: ANN001, ANN204
+            msg = f"{type(self).__name__!r} object has no attribute {name!r}.{counterpart(name)}"
+            raise AttributeError(msg, name=name, obj=self)
 
     def start(self) -> None:
         """Begin to follow the schedule. A stopped profiler may start again; it continues the same run.

@@ -86,3 +86,23 @@ def test_a_misspelt_option_of_a_file_or_variable_is_refused_with_the_nearest_one
 ) -> None:
     with pytest.raises(ConfigurationError, match=rf"Did you mean '{meant}'\?"):
         resolve({}, environ={"UNIFIED_PROFILER_OPTIONS": json.dumps(options)}, directory=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"), [("activities", "native_options"), ("experimental_config", "native_options")]
+)
+def test_a_keyword_of_torchs_profiler_is_refused_with_what_is_here_instead(name: str, instead: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"no keyword '{name}'\. .*{instead}"):
+        up.Profiler(**{name: None})
+
+
+@pytest.mark.parametrize(("name", "instead"), [("key_averages", "op_table"), ("export_chrome_trace", "write")])
+def test_a_method_of_torchs_profiler_is_missed_with_what_is_here_instead(name: str, instead: str) -> None:
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}'\. .*{instead}"):
+        getattr(up.Profiler(), name)
+
+
+def test_other_attributes_are_missed_as_usual() -> None:
+    with pytest.raises(AttributeError, match=r"^'Profiler' object has no attribute 'qwertz'\.$"):
+        getattr(up.Profiler(), "qwertz")  # noqa: B009
+    assert not hasattr(up.Profiler(), "qwertz")
