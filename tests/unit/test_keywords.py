@@ -88,12 +88,10 @@ def test_a_misspelt_option_of_a_file_or_variable_is_refused_with_the_nearest_one
         resolve({}, environ={"UNIFIED_PROFILER_OPTIONS": json.dumps(options)}, directory=tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "instead"), [("activities", "native_options"), ("experimental_config", "native_options")]
-)
-def test_a_keyword_of_torchs_profiler_is_refused_with_what_is_here_instead(name: str, instead: str) -> None:
-    with pytest.raises(ArgumentError, match=rf"no keyword '{name}'\. .*{instead}"):
-        up.Profiler(**{name: None})
+@pytest.mark.parametrize("name", ["activities", "experimental_config"])
+def test_a_keyword_of_torchs_profiler_is_refused_with_what_is_here_instead(name: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"no keyword '{name}'\. .*native_options="):
+        up.Profiler(**{name: None})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("name", "instead"), [("key_averages", "op_table"), ("export_chrome_trace", "write")])
