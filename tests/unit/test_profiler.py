@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import unified_profiler as up
 from unified_profiler.errors import ConfigurationError, UnsupportedCapabilityError, UsageError
 from unified_profiler.model.trace import Trace
+from unified_profiler.presentation.texts import render_hint
 from unified_profiler.schedule import Phase
 from unified_profiler.testing import FakeBackend
 from unified_profiler.testing.fakes import FakeError
@@ -132,7 +133,10 @@ def test_a_schedule_that_records_nothing_has_a_hint(
 ) -> None:
     prof = run(steps, schedule=schedule)
     assert prof.traces == ()
-    assert f"Nothing was recorded: {reason}" in caplog.text
+    (hint,) = prof.run.manifests[0].hints
+    assert hint.startswith(f"Nothing was recorded: {reason}")
+    assert hint in caplog.text
+    assert render_hint(hint, language="zh") != hint
 
 
 def test_leaving_the_loop_while_recording_delivers_an_incomplete_trace() -> None:

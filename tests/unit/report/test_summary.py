@@ -12,6 +12,8 @@ from unified_profiler.analysis import api_table, op_table, step_breakdown
 from unified_profiler.analysis.rank_table import rank_table
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.run import Run
+from unified_profiler.presentation.texts import render_hint
+from unified_profiler.report.document import document
 from unified_profiler.report.sections import Sections
 from unified_profiler.report.summary import write_json
 from unified_profiler.testing import FakeBackend, TraceBuilder
@@ -226,6 +228,19 @@ def test_a_run_without_a_trace_is_told(tmp_path: Path) -> None:
     assert "2 steps" in summary.notices[0].text
     assert "2 steps have ended, and the schedule begins to record at step 9" in summary.notices[1].text
     assert summary.findings == ()
+
+
+def test_hints_are_in_the_language_of_the_summary_and_of_the_page() -> None:
+    hint = "It was cut off after 10 s without the end of a step: later work is missing. Give a larger --opening-limit."
+    trace = TraceBuilder().build()
+    run = Run(traces=(up.Trace(trace.events, trace.info.model_copy(update={"hints": (hint, "{other}")})),))
+    summary = up.summarize(run)
+    english, chinese = ([each.text for each in Sections(summary, language=name).notices()] for name in ("en", "zh"))
+    assert english[-2:] == [hint, "{other}"]
+    assert chinese[-2:] == [render_hint(hint, language="zh"), "{other}"]
+    on_page = document(run)["texts"]
+    assert on_page["zh"][f"advice.{hint}"] == chinese[-2]
+    assert f"advice.{hint}" not in on_page["en"]
 
 
 def test_a_trace_without_events_is_told() -> None:
