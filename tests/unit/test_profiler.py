@@ -445,10 +445,13 @@ def test_strict_raises_and_leaves_nothing_armed(verb: str) -> None:
     assert backend.calls.count("arm") <= backend.calls.count("stop") + backend.calls.count("discard")
 
 
-def test_a_missing_capability_is_one_warning() -> None:
+def test_a_missing_capability_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     backend = FakeBackend(capabilities=frozenset())
     prof = run(1, backend, record_shapes=True)
     assert "cannot record what `record_shapes` requests" in prof.failures[0].error
+    assert prof.failures[0].option == "record_shapes"
+    assert "Everything else is recorded" in caplog.text
+    assert "failed" not in caplog.text
     assert names(prof.traces[0], "op") == ["fake::op0"]
 
 

@@ -266,6 +266,19 @@ def test_failures_are_told_one_by_one_up_to_a_bound(tmp_path: Path) -> None:
     assert [notice.values for notice in notices if notice.code == "more_failures"] == [{"more_count": 5}]
 
 
+def test_an_option_that_a_backend_does_not_support_is_no_failure_of_the_recording(tmp_path: Path) -> None:
+    backend = FakeBackend(capabilities=frozenset())
+    plan = up.schedule(warmup=0, active=1, repeat=2)
+    with up.Profiler(backend=backend, clock=backend.clock, schedule=plan, record_shapes=True) as prof:
+        prof.step()
+        prof.step()
+    notices = up.summarize(prof.run).notices
+    assert "failure" not in codes(notices)
+    (notice,) = [notice for notice in notices if notice.code == "unsupported"]
+    assert notice.level == "warning"
+    assert notice.text.startswith("fake does not support record_shapes. Everything else was recorded;")
+
+
 def test_a_failure_that_repeats_is_one_notice_with_its_count(tmp_path: Path) -> None:
     def broken(trace: up.Trace) -> None:
         raise ValueError
