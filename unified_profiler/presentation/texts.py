@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from string import Formatter
 from typing import Protocol
 
@@ -119,10 +119,11 @@ def render_hint(hint: str, *, language: str = "en") -> str:
     return _translated(hint, language) or hint
 
 
+@lru_cache(maxsize=1000)
 def _translated(hint: str, language: str) -> str | None:
-    """Translate the longest known beginning of a hint, and the rest likewise; None if a part of it is unknown."""
+    """Translate the shortest known beginning with which the rest is known too; None if there is no such beginning."""
     ends = [match.start() for match in _AFTER_SENTENCE.finditer(hint)]
-    for end in (len(hint), *reversed(ends)):
+    for end in (*ends, len(hint)):
         beginning, rest = _sentence(hint[:end], language), hint[end + 1 :]
         if beginning is not None and not rest:
             return beginning

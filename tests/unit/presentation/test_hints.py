@@ -135,6 +135,15 @@ def test_the_sentences_of_a_hint_are_translated_one_by_one() -> None:
     assert render_hint(LATE, language="zh") == begin + sentences["advice.smaller_wait"]
 
 
+def test_a_value_ends_with_its_sentence() -> None:
+    late = LATE.partition(";")[0] + "; so this is the recording from the import of the framework to the end of step 3. "
+    held_back = "4 of them passed before it was clear what ends a step: give --step-signal jit to begin the schedule "
+    sentences = texts("zh")
+    begin = sentences["advice.ended_in_step"].format(count=20, last=3)
+    end = sentences["advice.passed_before"].format(count=4, signal="jit")
+    assert render_hint(f"{late}{held_back}with the first one.", language="zh") == begin + end
+
+
 def test_hints_in_english_stay_as_they_are() -> None:
     assert render_hint(LATE) == LATE
 
@@ -155,6 +164,11 @@ def test_values_may_contain_anything() -> None:
 def test_a_long_text_is_not_compared() -> None:
     hint = "Give a larger --opening-limit." + " Give a larger --opening-limit." * 10_000
     assert render_hint(hint, language="zh") is hint
+
+
+def test_of_many_ways_to_divide_a_text_each_part_is_compared_once() -> None:
+    hint = "There is no operator in recorded step 1. " * 23 + "Unknown."
+    assert render_hint(hint, language="zh") == hint
 
 
 def test_hints_are_translated_in_summaries_and_after_a_run() -> None:
