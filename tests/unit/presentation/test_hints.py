@@ -167,7 +167,7 @@ def test_a_long_text_is_not_compared() -> None:
 
 
 def test_of_many_ways_to_divide_a_text_each_part_is_compared_once() -> None:
-    hint = "There is no operator in recorded step 1. " * 23 + "Unknown."
+    hint = "There is no operator in recorded step 1. " * 23 + "Unknown"
     assert render_hint(hint, language="zh") == hint
 
 
