@@ -93,6 +93,8 @@ def format_value(name: str, value: Value, *, language: str = "en") -> str:
         return texts(language)[f"category.{value}"]
     if name == "side":
         return texts(language)[f"diff.side.{value}"]
+    if name == "metric":
+        value = texts(language).get(f"gate.metric.{value}", value)
     if isinstance(value, str):
         return shortened(one_line(render_hint(value, language=language) if name == "hint" else value))
     return _FORMATS.get(name[name.rfind("_") :], str)(value)
