@@ -84,8 +84,10 @@ class Case:
     @cached_property
     def recorded_change(self) -> float | None:
         """The log ratio of the recorded steps, if unrecorded ones are judged; None with too few recorded steps."""
+        if self.steps == "recorded":
+            return None
         before, after = (sample(runs, "recorded", step_durations) for runs in self.sides.both)
-        if self.steps == "recorded" or min(before.step_count, after.step_count) < _FEWEST_STEPS_OF_RUN:
+        if min(before.step_count, after.step_count) < _FEWEST_STEPS_OF_RUN:
             return None
         return math.log(self.statistics[0](after.pooled) / self.statistics[0](before.pooled))
 

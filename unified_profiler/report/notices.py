@@ -39,7 +39,8 @@ def _dominating_step(summary: SummaryRecord) -> Iterator[Statement]:
 
 def _no_data(run: Run, summary: SummaryRecord) -> Iterator[Statement]:
     if not run.traces:
-        yield statement("empty_run", "error", step_count=summary.steps.count)
+        code = "empty_run" if summary.steps.count else "empty_run_without_steps"
+        yield statement(code, "error", step_count=summary.steps.count)
     elif not summary.event_count:
         yield statement("no_events", "error")
     elif not summary.operators:

@@ -248,7 +248,7 @@ def test_a_trace_without_events_is_told() -> None:
 
 
 def test_nothing_at_all_is_told() -> None:
-    assert codes(up.summarize(Run(traces=())).notices) == ["empty_run"]
+    assert codes(up.summarize(Run(traces=())).notices) == ["empty_run_without_steps"]
 
 
 def test_failures_are_told_one_by_one_up_to_a_bound(tmp_path: Path) -> None:
