@@ -56,7 +56,7 @@ NOT_RUN = ("make ", "pip install ", "ssh ", "torchrun ")
 """Commands that need a network, another machine or minutes; torchrun is in tests/backends/torch/test_ranks.py."""
 ELSEWHERE = ("spark://", "hdfs://")
 """What a command names that needs a cluster; tests/unit/engine/test_spark.py has Spark on this machine."""
-LOOKS_LIKE_AN_EXAMPLE = re.compile(r"^(unified-profiler|python|pip|import|from \w+ import) ", re.MULTILINE)
+LOOKS_LIKE_AN_EXAMPLE = re.compile(r"^(unified-profiler|python|pip|import|from \w+ import) (?!\d)", re.MULTILINE)
 PROGRAM = re.compile(r"^import (torch|tensorflow|keras|mindspore)\b", re.MULTILINE)
 """What an example begins with that readers copy alone."""
 FAILS_ON_PURPOSE = {"docs/reference/errors.md"}
