@@ -68,6 +68,7 @@ class UnsupportedCapabilityError(BackendError):
             "remove the option to avoid this message."
         )
         self.backend = backend
+        self.option = option
 
 
 class BackendBusyError(BackendError):

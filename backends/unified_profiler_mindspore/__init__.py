@@ -41,6 +41,7 @@ backend: Backend = BackendDescriptor(
             background_loading="GetNext",
             synchronizing_calls=r"aclrtSynchronize\w*$|aclrtMemcpy$",
             synchronizing_collectives=r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier",
+            queues_work=True,
         ),
     ),
 )

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import unified_profiler as up
+from unified_profiler.presentation.texts import render_hint
 from unified_profiler.testing import TraceBuilder
 
 pytestmark = pytest.mark.browser
@@ -282,6 +283,18 @@ def test_failures_are_on_the_first_screen(open_report: Any, tmp_path: Path) -> N
         prof.step()
     shown = open_report(up.read(tmp_path / "profile"))
     assert "the disk of the colleague is full" in shown.text("#notices")
+
+
+def test_hints_are_in_the_language_of_the_page(open_report: Any) -> None:
+    hint = (
+        "It was cut off after {10} s without the end of a step: later work is missing. Give a larger --opening-limit."
+    )
+    trace = TraceBuilder().build()
+    shown = open_report(up.Trace(trace.events, trace.info.model_copy(update={"hints": (hint, "{other} hint")})))
+    assert hint in shown.text("#notices")
+    shown.page.select_option("#language", "zh")
+    assert render_hint(hint, language="zh") in shown.text("#notices")
+    assert "{other} hint" in shown.text("#notices")
 
 
 @pytest.mark.parametrize("section", ["steps", "parts", "operators", "flame", "timeline", "hardware"])

@@ -21,6 +21,7 @@ FENCE = re.compile(r"^( *)```(\w*)(?: title=\"(.*?)\")?\n(.*?)^\1```$", re.MULTI
 COMMENT = re.compile(r" *(?:^|(?<=\s))# .*$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)]+)\)")
 ROW = re.compile(r"^\| ([^|]+?) \| ([^|]+?) \|", re.MULTILINE)
+ENGLISH_ONLY = "以下页面目前只有英文"
 SWITCH = r"\A# .*\n\n(?:English · \[中文\]\((?P<chinese>.*)\)|\[English\]\((?P<english>.*)\) · 中文)\n"
 HAN, MARK = r"[\u4e00-\u9fff]", r"[\uff0c\u3002\uff1b\uff1a\uff01\uff1f\u3001\uff08\uff09]"
 MISTAKES = {
@@ -86,6 +87,17 @@ def test_a_page_leads_to_chinese_pages_where_there_are_some(name: str) -> None:
     targets = [(page.parent / link).resolve() for link in links if link and "://" not in link]
     english = [path.relative_to(DOCS).as_posix() for path in targets if CHINESE not in path.parents]
     assert not set(english) & set(PAGES)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_to_english_pages_are_marked(name: str) -> None:
+    page = CHINESE / name
+    text = re.sub(SWITCH, "", read(page))
+    if name == "index.md":  # it has a table of English pages
+        text = re.sub(rf"{ENGLISH_ONLY}\uff1a\n\n(\|.*\n)+", "", text)
+    links = re.findall(r"(?<!!)\[[^\]]*\]\((\.\.[^)#]*\.md)[^)]*\)(\uff08英文\uff09)?", text)
+    marked = [(CHINESE not in (page.parent / link).resolve().parents, bool(mark)) for link, mark in links]
+    assert [is_english for is_english, _ in marked] == [is_marked for _, is_marked in marked]
 
 
 def test_both_languages_of_the_readme_have_the_same_code_sections_and_links() -> None:

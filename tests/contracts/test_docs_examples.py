@@ -19,6 +19,7 @@ Chinese pages have the same code, which test_chinese_pages.py checks.
 
 from __future__ import annotations
 
+import builtins
 import configparser
 import json
 import os
@@ -27,6 +28,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import symtable
 import sys
 import textwrap
 import time
@@ -54,7 +56,9 @@ NOT_RUN = ("make ", "pip install ", "ssh ", "torchrun ")
 """Commands that need a network, another machine or minutes; torchrun is in tests/backends/torch/test_ranks.py."""
 ELSEWHERE = ("spark://", "hdfs://")
 """What a command names that needs a cluster; tests/unit/engine/test_spark.py has Spark on this machine."""
-LOOKS_LIKE_AN_EXAMPLE = re.compile(r"^(unified-profiler|python|pip|import|from \w+ import) ", re.MULTILINE)
+LOOKS_LIKE_AN_EXAMPLE = re.compile(r"^(unified-profiler|python|pip|import|from \w+ import) (?!\d)", re.MULTILINE)
+PROGRAM = re.compile(r"^import (torch|tensorflow|keras|mindspore)\b", re.MULTILINE)
+"""What an example begins with that readers copy alone."""
 FAILS_ON_PURPOSE = {"docs/reference/errors.md"}
 FRAMEWORKS = {"mindspore": "mindspore", "tensorflow": "tensorflow|keras|tf[.]", "torch": "torch|lightning|transformers"}
 """What code names that uses a framework; where nothing does, it is not to be recorded, though imported before."""
@@ -239,6 +243,31 @@ def test_the_examples_of_a_page_run(
         execute(block, name, namespace, run, tmp_path)
     profilers = [value for value in namespace.values() if isinstance(value, up.Profiler)]
     assert name in FAILS_ON_PURPOSE or not [failure for prof in profilers for failure in prof.failures]
+
+
+def names_from_elsewhere(text: str) -> set[str]:
+    """Return the names that code uses and does not define."""
+    module = symtable.symtable(text, "example", "exec")
+    defined = {symbol.get_name() for symbol in module.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    return {name for scope in scopes(module) for name in used_globals(scope)} - defined - set(dir(builtins))
+
+
+def scopes(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    yield table
+    for child in table.get_children():
+        yield from scopes(child)
+
+
+def used_globals(scope: symtable.SymbolTable) -> Iterator[str]:
+    for symbol in scope.get_symbols():
+        if symbol.is_referenced() and (symbol.is_global() or scope.get_type() == "module"):
+            yield symbol.get_name()
+
+
+@pytest.mark.parametrize("name", [name_of(page) for page in PAGES])
+def test_an_example_that_imports_a_framework_needs_no_other_block(name: str) -> None:
+    programs = [block.text for block in blocks(ROOT / name) if block.kind == "python" and PROGRAM.search(block.text)]
+    assert [(text, missing) for text in programs if (missing := names_from_elsewhere(text) - {"__name__"})] == []
 
 
 @pytest.mark.parametrize("name", [name_of(page) for page in PAGES])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import unified_profiler as up
 from unified_profiler.errors import ConfigurationError, UnsupportedCapabilityError, UsageError
 from unified_profiler.model.trace import Trace
+from unified_profiler.presentation.texts import render_hint
 from unified_profiler.schedule import Phase
 from unified_profiler.testing import FakeBackend
 from unified_profiler.testing.fakes import FakeError
@@ -132,7 +133,10 @@ def test_a_schedule_that_records_nothing_has_a_hint(
 ) -> None:
     prof = run(steps, schedule=schedule)
     assert prof.traces == ()
-    assert f"Nothing was recorded: {reason}" in caplog.text
+    (hint,) = prof.run.manifests[0].hints
+    assert hint.startswith(f"Nothing was recorded: {reason}")
+    assert hint in caplog.text
+    assert render_hint(hint, language="zh") != hint
 
 
 def test_leaving_the_loop_while_recording_delivers_an_incomplete_trace() -> None:
@@ -441,10 +445,13 @@ def test_strict_raises_and_leaves_nothing_armed(verb: str) -> None:
     assert backend.calls.count("arm") <= backend.calls.count("stop") + backend.calls.count("discard")
 
 
-def test_a_missing_capability_is_one_warning() -> None:
+def test_a_missing_capability_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     backend = FakeBackend(capabilities=frozenset())
     prof = run(1, backend, record_shapes=True)
     assert "cannot record what `record_shapes` requests" in prof.failures[0].error
+    assert prof.failures[0].option == "record_shapes"
+    assert "Everything else is recorded" in caplog.text
+    assert "failed" not in caplog.text
     assert names(prof.traces[0], "op") == ["fake::op0"]
 
 

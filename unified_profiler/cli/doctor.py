@@ -191,8 +191,9 @@ def _print(findings: Findings, words: Words) -> None:
     console.print(_framework_table(findings.frameworks, words))
     console.print()
     versions = (f"{name} {version or words('not_installed')}" for name, version in findings.libraries.items())
-    console.print(words("libraries", versions=", ".join(versions)))
-    console.print(words("accelerators", names=", ".join(findings.accelerators) or words("no_accelerator")))
+    separator = words("separator")
+    console.print(words("libraries", versions=separator.join(versions)))
+    console.print(words("accelerators", names=separator.join(findings.accelerators) or words("no_accelerator")))
     for finding in findings.frameworks:
         if not finding.version and not finding.problem:
             line = words("install", backend=finding.backend, command=finding.install)
@@ -214,6 +215,6 @@ def _framework_table(frameworks: list[FrameworkFinding], words: Words) -> Table:
     table = Table.grid(padding=(0, 2))
     for finding in frameworks:
         version = Text(finding.version) if finding.version else Text(words("not_installed"), "yellow")
-        records = words("records", capabilities=", ".join(finding.records)) if finding.version else ""
+        records = words("records", capabilities=words("separator").join(finding.records)) if finding.version else ""
         table.add_row(Text(finding.backend, "bold"), version, Text(records, overflow="fold"))
     return table

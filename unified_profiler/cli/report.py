@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unified_profiler.cli.language import LANGUAGE_HELP, Language, language_of
+from unified_profiler.cli.language import LanguageOption, language_of
 from unified_profiler.cli.next_command import next_command
 from unified_profiler.cli.output import JsonOption, format_of
 from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RankOption, RunPath, read_selected, working
@@ -59,10 +59,7 @@ def report(
         Layout, typer.Option(help="One file, or a directory in the layout of the TensorFlow Models Profiler.")
     ] = Layout.SINGLE,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    language: Annotated[
-        Language | None,
-        typer.Option(help=LANGUAGE_HELP, show_default="the browser's; for md that of LANG"),
-    ] = None,
+    language: LanguageOption = None,
     rank: RankOption = None,
     cycle: CycleOption = None,
 ) -> None:
@@ -95,7 +92,7 @@ def report(
 
             write_models_layout(selected, target)
         else:
-            _write(selected, target, chosen, page=language and language.value, text=spoken)
+            _write(selected, target, chosen, language=spoken)
     typer.echo(str(target))
     if chosen is ReportFormat.HTML and layout is Layout.SINGLE and not open_it:
         typer.echo(next_command("report", "report", run, "--open", language=spoken), err=True)
@@ -110,8 +107,7 @@ def _check_models(*, form: ReportFormat | None, as_json: bool, open_it: bool) ->
             raise ConfigurationError(msg)
 
 
-def _write(run: Run, target: Path, form: ReportFormat, *, page: str | None, text: str) -> None:
-    """Write the report; a page without a language is in that of the browser."""
+def _write(run: Run, target: Path, form: ReportFormat, *, language: str) -> None:
     from unified_profiler.export import writing_to
     from unified_profiler.report.page import write_page
     from unified_profiler.report.summary import write_json, write_markdown
@@ -120,6 +116,6 @@ def _write(run: Run, target: Path, form: ReportFormat, *, page: str | None, text
         if form is ReportFormat.JSON:
             write_json(run, target)
         elif form is ReportFormat.MARKDOWN:
-            write_markdown(run, target, language=text)
+            write_markdown(run, target, language=language)
         else:
-            write_page(run, target, language=page)
+            write_page(run, target, language=language)

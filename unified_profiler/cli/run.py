@@ -307,7 +307,7 @@ def _lines(outcome: Outcome, words: Words, *, verbose: bool) -> Iterator[str]:
     if not any(trace.info.frameworks for trace in outcome.run.traces):
         yield words("no_operators")
     yield from (words("hint", hint=hint) for hint in outcome.hints)
-    yield from (_failure_line(failure, words) for failure in outcome.failures)
+    yield from dict.fromkeys(_failure_line(failure, words) for failure in outcome.failures)
     if outcome.error is not None:
         yield words("ended_early", error=f"{type(outcome.error).__name__}: {outcome.error}")
     if outcome.run.path is not None and _is_first_rank(outcome.run):
@@ -315,6 +315,8 @@ def _lines(outcome: Outcome, words: Words, *, verbose: bool) -> Iterator[str]:
 
 
 def _failure_line(failure: Failure, words: Words) -> str:
+    if failure.option is not None:
+        return Words("notice", words.language)("unsupported", source=failure.source, option=failure.option)
     line = words("failure", source=failure.source, action=failure.action, error=failure.error)
     return f"{line}; {words('kept', path=failure.kept)}" if failure.kept else line
 

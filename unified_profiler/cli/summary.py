@@ -86,8 +86,9 @@ def _print(console: Console, sections: Sections, language: str) -> None:
     findings = Table.grid(padding=(0, 1))
     for sentence in sections.findings():
         findings.add_row(Text("•", style="cyan"), Text("\n".join(wrapped(one_line(sentence), console.width - 2))))
-    console.print()
-    console.print(findings)
+    if findings.row_count:
+        console.print()
+        console.print(findings)
     for section in sections.tables():
         _print_section(console, section, language)
 

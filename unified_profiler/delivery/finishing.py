@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from unified_profiler.model.assembly import assemble
 from unified_profiler.model.foreign_values import native_metadata
-from unified_profiler.model.option_effects import without_effect
+from unified_profiler.model.option_effects import with_queued_calls, without_effect
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.schema import EventTable
 from unified_profiler.model.trace import Trace
@@ -108,7 +108,9 @@ def _trace_of(cycle: EndedCycle, normalized: Sequence[_NormalizedCapture]) -> Tr
     )
     unsupported = {c.value for result in normalized for c in frozenset(Capability) - result.backend.capabilities}
     missing = without_effect(assembled, set(cycle.options) - unsupported, waited=window.waited)
-    update = {"hints": (*info.hints, *missing), **_info_fields(assembled, window, normalized)}
+    queuing = {result.backend.name for result in normalized if result.backend.abilities.event_conventions.queues_work}
+    queued = with_queued_calls(assembled, queuing, waited=window.waited)
+    update = {"hints": (*info.hints, *missing, *queued), **_info_fields(assembled, window, normalized)}
     return Trace(assembled, info.model_copy(update=update))
 
 

@@ -81,6 +81,16 @@ class Case:
         value = typical_value(side.runs, self.statistics[0], pooled=self.is_paired) if side.step_count else None
         return Measurement(value=value, step_count=side.step_count, run_count=sum(map(bool, map(len, side.runs))))
 
+    @cached_property
+    def recorded_change(self) -> float | None:
+        """The log ratio of the recorded steps, if unrecorded ones are judged; None with too few recorded steps."""
+        if self.steps == "recorded":
+            return None
+        before, after = (sample(runs, "recorded", step_durations) for runs in self.sides.both)
+        if min(before.step_count, after.step_count) < _FEWEST_STEPS_OF_RUN:
+            return None
+        return math.log(self.statistics[0](after.pooled) / self.statistics[0](before.pooled))
+
     @property
     def smallest_change(self) -> float:
         """The smallest change that can be a regression; for parts of a step, also half a percent of the step."""
@@ -114,7 +124,7 @@ def judge(case: Case, max_regression: float) -> Judgment:
     if change < case.smallest_change:
         return _judgment(case, Verdict.WITHIN, "too_small", max_regression)
     objection = _objection(case, limit)
-    is_beyond_machines = objection == "machine" and interval.low > math.log1p(_LARGEST_DRIFT)
+    is_beyond_machines = objection is not None and _least_change(case, objection) > math.log1p(_LARGEST_DRIFT)
     if objection is not None and not is_beyond_machines:
         return _judgment(case, Verdict.INCONCLUSIVE, objection, max_regression, {"needed_run_count": FEWEST_PAIRS})
     ranks = () if case.metric.unit == "bytes" else rank_contributions(case.baseline, case.candidate)
@@ -130,11 +140,14 @@ def _objection(case: Case, limit: float) -> str | None:
     drift = machine_drift(case.sides)
     if drift is not None and case.interval.estimate - drift <= limit:
         return "machine"
-    before, after = (sample(runs, "recorded", step_durations) for runs in case.sides.both)
-    if case.steps == "recorded" or min(before.step_count, after.step_count) < _FEWEST_STEPS_OF_RUN:
-        return None
-    quartiles = [case.statistics[0](side.pooled) for side in (before, after)]
-    return "unconfirmed" if math.log(quartiles[1] / quartiles[0]) - (drift or 0.0) <= limit else None
+    recorded = case.recorded_change
+    return "unconfirmed" if recorded is not None and recorded - (drift or 0.0) <= limit else None
+
+
+def _least_change(case: Case, objection: str) -> float:
+    """Return the log ratio that is certain in spite of an objection."""
+    recorded = case.recorded_change if objection == "unconfirmed" else None
+    return case.interval.low if recorded is None else min(case.interval.low, recorded)
 
 
 def _inconclusive(case: Case, max_regression: float, limit: float) -> Judgment:
@@ -175,6 +188,10 @@ def _judgment(
         "step_count": case.step_count,
         "run_count": case.run_count,
         "limit_share": max_regression,
+        "change": format_change(ratios["ratio"]),
+        "lowest_change": format_change(ratios["ratio_low"]),
+        "highest_change": format_change(ratios["ratio_high"]),
+        "recorded_change": format_change(None if case.recorded_change is None else math.exp(case.recorded_change)),
         **{
             f"{name.replace('ratio', 'change')}_share": None if ratio is None else ratio - 1
             for name, ratio in ratios.items()
@@ -192,6 +209,11 @@ def _judgment(
         candidate=after,
         paired=has_interval and case.is_paired,
     ).model_copy(update={**ratios, **(needed or {})})
+
+
+def format_change(ratio: float | None) -> str:
+    """Format a ratio as a change with its sign; a dash if there is none."""
+    return "\u2013" if ratio is None else f"{ratio - 1:+,.1%}"
 
 
 def format_measured(value: float | None, unit: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from unified_profiler.engine import Result
-from unified_profiler.gating.judgment import format_measured
+from unified_profiler.gating.judgment import format_change, format_measured
 from unified_profiler.gating.records import GateRecord, GateSide, Judgment
 from unified_profiler.model.statements import Value
 from unified_profiler.presentation.texts import format_value, render_statement, render_text, texts
@@ -88,19 +88,15 @@ def steps_line(judgment: Judgment, *, language: str = "en") -> str:
 def _row(judgment: Judgment, language: str) -> dict[str, str]:
     bounds = (judgment.ratio_low, judgment.ratio_high)
     return {
-        "metric": judgment.metric,
+        "metric": format_value("metric", judgment.metric, language=language),
         "verdict": texts(language)[f"gate.verdict.{judgment.verdict.value}"],
-        "change_share": _change(judgment.ratio),
-        "interval": _MISSING if judgment.ratio is None else " \u2026 ".join(map(_change, bounds)),
+        "change_share": format_change(judgment.ratio),
+        "interval": _MISSING if judgment.ratio is None else " \u2026 ".join(map(format_change, bounds)),
         "baseline": format_measured(judgment.baseline.value, judgment.unit),
         "candidate": format_measured(judgment.candidate.value, judgment.unit),
         "step_count": steps_line(judgment, language=language),
         "run_count": f"{judgment.baseline.run_count} + {judgment.candidate.run_count}",
     }
-
-
-def _change(ratio: float | None) -> str:
-    return _MISSING if ratio is None else f"{ratio - 1:+.1%}"
 
 
 def _side(name: str, side: GateSide, language: str) -> str:

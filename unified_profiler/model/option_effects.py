@@ -1,4 +1,7 @@
-"""Finds enabled recording options that had no effect on a trace, per framework."""
+"""Finds options that had no effect on a trace, or another one than a user may expect, per framework.
+
+Each sentence is in presentation/sentences.en.toml too, as `advice.*`, with its translation.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,23 @@ _COLUMNS = {
 }
 OPTIONS = tuple(_COLUMNS)
 """Options that fill a column of their own."""
-_ASYNCHRONOUS_HINT = (
-    " Its operators run later than their modules: set api={'synchronize': True} (`run --api-synchronize`) "
-    "to have calls wait for them."
+_NO_EFFECT = "{option} had no effect on {framework}: none of its operators has a value for it."
+_ASYNCHRONOUS = (
+    f"{_NO_EFFECT} Its operators run later than their modules: set api={{{{'synchronize': True}}}} "
+    "(`run --api-synchronize`) to have calls wait for them."
+)
+_MEMORY_TOTALS = (
+    "{framework} does not report the memory of single operators; with profile_memory, the totals of its allocator are "
+    "recorded as counters."
+)
+_QUEUED_CALLS = (
+    "API calls of {framework} that only queue work do not contain its time, but that of queuing it and of waiting for "
+    "earlier work: set api={{'synchronize': True}} (`run --api-synchronize`) to have calls wait for their work."
 )
 
 
 def without_effect(events: EventTable, options: Collection[str], *, waited: bool) -> Iterator[str]:
-    """Yield a sentence for each option that had no effect on a framework with operators in a trace.
+    """Yield a sentence for each option that had no effect on the operators of a framework in a trace.
 
     Args:
         events: The events of the trace.
@@ -39,10 +51,31 @@ def without_effect(events: EventTable, options: Collection[str], *, waited: bool
     has_columns = pa.array(is_kind(events, Kind.OP) | is_kind(events, Kind.MEMORY))
     operators = events.select(["framework", *(_COLUMNS[name] for name in enabled)]).filter(has_columns)
     frameworks = operators["framework"].cast("string")
-    hint = "" if waited or not is_kind(events, Kind.MODULE).any() else _ASYNCHRONOUS_HINT
+    asynchronous = not waited and bool(is_kind(events, Kind.MODULE).any())
     for framework in sorted(frameworks.unique().drop_null().to_pylist()):
         own = operators.filter(pc.equal(frameworks, framework))
         for name in enabled:
-            if own[_COLUMNS[name]].null_count == len(own):
-                remedy = hint if name == "with_modules" else ""
-                yield f"{name} had no effect on {framework}: none of its operators has a value for it.{remedy}"
+            if own[_COLUMNS[name]].null_count < len(own):
+                continue
+            sentence = _ASYNCHRONOUS if name == "with_modules" and asynchronous else _NO_EFFECT
+            if name == "profile_memory" and framework in _frameworks_of(events, Kind.COUNTER):
+                sentence = _MEMORY_TOTALS
+            yield sentence.format(option=name, framework=framework)
+
+
+def with_queued_calls(events: EventTable, frameworks: Collection[str], *, waited: bool) -> Iterator[str]:
+    """Yield a sentence for each framework whose API calls may end before the work that they queued.
+
+    Args:
+        events: The events of the trace.
+        frameworks: The frameworks that only queue work.
+        waited: Whether API calls waited for the work that they queued.
+    """
+    if not waited:
+        for framework in sorted(_frameworks_of(events, Kind.API_CALL).intersection(frameworks)):
+            yield _QUEUED_CALLS.format(framework=framework)
+
+
+def _frameworks_of(events: EventTable, kind: Kind) -> set[str]:
+    """Return the frameworks with events of a kind."""
+    return set(events["framework"].filter(pa.array(is_kind(events, kind))).unique().drop_null().to_pylist())

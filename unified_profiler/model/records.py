@@ -41,6 +41,8 @@ class Failure(Record):
     """The first step in which it happened."""
     kept: str | None = None
     """Location of the native files of an unreadable capture."""
+    option: str | None = None
+    """The option that the source does not support, if that is all: everything else is recorded."""
     count: Count = 1
     """How often it happened in this cycle."""
 

@@ -1,12 +1,17 @@
 """Renders the texts of reports in each language, with values formatted by the suffixes of their names.
 
 Sentences about a run are in sentences.<language>.toml, the words of the HTML pages in texts.<language>.toml.
+
+Hints are stored in English with a run. They consist of the sentences `advice.*` of sentences.en.toml, and the sentences
+with the same keys are shown in another language.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, lru_cache
+from string import Formatter
 from typing import Protocol
 
 from unified_profiler.presentation.text import one_line
@@ -18,6 +23,9 @@ Value = str | int | float | None
 LANGUAGES = ("en", "zh")
 LONGEST = 300
 """Longest text value within a sentence, in characters; the rest is cut."""
+_LONGEST_HINT = 1000
+"""Longer texts are not compared with the sentences of hints, which could take long."""
+_AFTER_SENTENCE = re.compile(r"(?<=\.) ")
 
 _FORMATS: dict[str, Callable[[float], str]] = {
     "_ns": format_time,
@@ -68,10 +76,7 @@ def render_text(key: str, values: Mapping[str, Value], *, language: str = "en") 
 
 def render_whole(key: str, values: Mapping[str, object], *, language: str = "en") -> str:
     """Return a text with its values inserted; paths and messages are not shortened."""
-    formatted = {
-        name: _Shown(format_value(name, value) if isinstance(value, (int, float)) else str(value))
-        for name, value in values.items()
-    }
+    formatted = {name: _Shown(_whole(name, value, language)) for name, value in values.items()}
     return texts(language)[key].format_map(formatted)
 
 
@@ -88,8 +93,10 @@ def format_value(name: str, value: Value, *, language: str = "en") -> str:
         return texts(language)[f"category.{value}"]
     if name == "side":
         return texts(language)[f"diff.side.{value}"]
+    if name == "metric":
+        value = texts(language).get(f"gate.metric.{value}", value)
     if isinstance(value, str):
-        return shortened(one_line(value))
+        return shortened(one_line(render_hint(value, language=language) if name == "hint" else value))
     return _FORMATS.get(name[name.rfind("_") :], str)(value)
 
 
@@ -105,3 +112,50 @@ def format_amount(value: float, unit: str) -> str:
 def shortened(text: str, most: int = LONGEST) -> str:
     """Return a text cut to at most `most` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def render_hint(hint: str, *, language: str = "en") -> str:
+    """Return a hint in a language; if it has an unknown part, as in a run of another version, it stays in English."""
+    if language == "en" or len(hint) > _LONGEST_HINT:
+        return hint
+    return _translated(hint, language) or hint
+
+
+@lru_cache(maxsize=1000)
+def _translated(hint: str, language: str) -> str | None:
+    """Translate the shortest known beginning with which the rest is known too; None if there is no such beginning."""
+    ends = [match.start() for match in _AFTER_SENTENCE.finditer(hint)]
+    for end in (*ends, len(hint)):
+        beginning, rest = _sentence(hint[:end], language), hint[end + 1 :]
+        if beginning is not None and not rest:
+            return beginning
+        if beginning is not None and (following := _translated(rest, language)) is not None:
+            return beginning + texts(language)["ui.sentence_separator"] + following
+    return None
+
+
+def _sentence(english: str, language: str) -> str | None:
+    for key, pattern in _sentences_of_hints():
+        if (match := pattern.fullmatch(english)) is not None:
+            return texts(language)[key].format_map(match.groupdict())
+    return None
+
+
+@cache
+def _sentences_of_hints() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return the key and the pattern of each sentence; a placeholder is a group of the same name."""
+    english = {key: text for key, text in texts("en").items() if key.startswith("advice.")}
+    return tuple((key, re.compile("".join(_expressions(text)), re.DOTALL)) for key, text in english.items())
+
+
+def _expressions(text: str) -> Iterator[str]:
+    for literal, name, words, _ in Formatter().parse(text):
+        yield re.escape(literal)
+        if name:
+            yield f"(?:{words})" if words else f"(?P<{name}>.+?)"
+
+
+def _whole(name: str, value: object, language: str) -> str:
+    if isinstance(value, (int, float)):
+        return format_value(name, value)
+    return render_hint(str(value), language=language) if name == "hint" else str(value)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from unified_profiler.errors import UnsupportedCapabilityError
 from unified_profiler.masking import mask_message
 from unified_profiler.model.plain import text_of
 from unified_profiler.model.records import Failure
@@ -65,11 +66,15 @@ class FaultLog:
     ) -> None:
         """Keep a failure, and log its first occurrence."""
         text = storable(f"{type(error).__name__}: {mask_message(text_of(error))}")
-        self._keep(Failure(source=source, action=action, error=text, cycle=cycle, step=step))
+        option = error.option if isinstance(error, UnsupportedCapabilityError) else None
+        self._keep(Failure(source=source, action=action, error=text, cycle=cycle, step=step, option=option))
         self._pending = self._pending or error
         if (source, action, text) in self._logged or self._strict or len(self._logged) >= _MAX_FAILURES:
             return
         self._logged.add((source, action, text))
+        if option is not None:
+            logger.warning("%s", text_of(error))
+            return
         logger.error("%s failed to %s (the program continues, see Profiler.failures): %s", source, action, text)
 
     def add_to_last(self, *, kept: Path) -> None:

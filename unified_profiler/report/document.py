@@ -12,12 +12,13 @@ from unified_profiler.analysis import Result
 from unified_profiler.analysis.categories import operators_by_category
 from unified_profiler.engine import Source
 from unified_profiler.model.nesting import Ints
-from unified_profiler.presentation.texts import LANGUAGES, shortened, texts
+from unified_profiler.presentation.texts import LANGUAGES, format_value, render_hint, shortened, texts
 from unified_profiler.report.analyses import Analyses
 from unified_profiler.report.call_tree import call_tree
 from unified_profiler.report.counters import Counter
 from unified_profiler.report.device_view import device_view
 from unified_profiler.report.rank_view import rank_view
+from unified_profiler.report.records import SummaryRecord
 from unified_profiler.report.sections import Sections
 from unified_profiler.report.spans import span_categories
 from unified_profiler.report.step_times import RECORD, StepTimes
@@ -62,7 +63,7 @@ def document(source: Source, *, language: str | None = None) -> dict[str, Any]:
     return {
         "language": language,
         "title": shortened(Sections(summary).title),
-        "texts": {name: texts(name) for name in LANGUAGES},
+        "texts": {name: {**texts(name), **_hints(summary, name)} for name in LANGUAGES},
         "summary": _cut(summary.model_dump(mode="json")),
         "steps": [_steps(times, origin) for times in analyses.steps],
         "breakdown": _table(breakdown, [name for name in breakdown.columns if name != "regions_ns"]),
@@ -78,6 +79,16 @@ def document(source: Source, *, language: str | None = None) -> dict[str, Any]:
         "sampled": any(counter.hardware for counter in analyses.counters),
         "devices": devices and device_view(analyses.run, devices, ranks=list(ranks), origin_ns=origin),
         "ranks": None if table is None else {**_cut(rank_view(table)), "table": _table(table.ranks)},
+    }
+
+
+def _hints(summary: SummaryRecord, language: str) -> dict[str, str]:
+    """Return the translated hints, as texts whose keys end with the English hint as the page has it."""
+    hints = [str(notice.values["hint"]) for notice in summary.notices if notice.code == "hint"]
+    return {
+        f"advice.{shortened(hint)}": format_value("hint", hint, language=language).replace("{", "{{").replace("}", "}}")
+        for hint in hints
+        if render_hint(hint, language=language) != hint
     }
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unified_profiler.presentation.markdown import escaped, table
+from unified_profiler.presentation.texts import texts
 from unified_profiler.report.records import SummaryRecord
 from unified_profiler.report.sections import Sections
 
 
 def markdown(summary: SummaryRecord, *, language: str = "en") -> str:
     """Return a summary as GitHub-flavored Markdown."""
-    return "\n\n".join(_blocks(Sections(summary, language=language))) + "\n"
+    return "\n\n".join(_blocks(Sections(summary, language=language), colon=texts(language)["ui.colon"])) + "\n"
 
 
-def _blocks(sections: Sections) -> Iterator[str]:
+def _blocks(sections: Sections, *, colon: str) -> Iterator[str]:
     yield f"# {escaped(sections.title)}"
-    yield "\n".join(f"- {heading}: {escaped(fact)}" for heading, fact in sections.facts().items())
+    yield "\n".join(f"- {heading}{colon}{escaped(fact)}" for heading, fact in sections.facts().items())
     for notice in sections.notices():
         yield f"> **{notice.label}** {escaped(notice.text)}"
     if findings := sections.findings():

@@ -39,7 +39,8 @@ def _dominating_step(summary: SummaryRecord) -> Iterator[Statement]:
 
 def _no_data(run: Run, summary: SummaryRecord) -> Iterator[Statement]:
     if not run.traces:
-        yield statement("empty_run", "error", step_count=summary.steps.count)
+        code = "empty_run" if summary.steps.count else "empty_run_without_steps"
+        yield statement(code, "error", step_count=summary.steps.count)
     elif not summary.event_count:
         yield statement("no_events", "error")
     elif not summary.operators:
@@ -63,6 +64,9 @@ def _missing_ranks(summary: SummaryRecord) -> Iterator[Statement]:
 
 def _failures(run: Run) -> Iterator[Statement]:
     failures = [(rank, failure) for rank, manifest in run.manifests.items() for failure in manifest.failures]
+    for source, option in dict.fromkeys((failure.source, failure.option) for _, failure in failures if failure.option):
+        yield statement("unsupported", "warning", source=source, option=option)
+    failures = [(rank, failure) for rank, failure in failures if not failure.option]
     for rank, failure in failures[:MOST_FAILURES]:
         values: dict[str, Value] = {"source": failure.source, "action": failure.action, "error": failure.error}
         times = {"times_count": failure.count} if failure.count > 1 else {}

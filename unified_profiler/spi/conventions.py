@@ -38,6 +38,8 @@ class EventConventions:
     """The attributes that have a kernel's grid, in blocks, and the size of a block, in threads."""
     synchronizing_calls: str = "synchroni[sz]e"
     """Matches the calls of a device's runtime in which the host waits for the device."""
+    queues_work: bool = False
+    """Whether calls of the framework's API return before their work has run, even without an accelerator."""
     pinned_copies: str | None = None
     """Matches the names of copies from or to page-locked memory of the host."""
     pageable_copies: str | None = None

@@ -14,6 +14,7 @@ import pytest
 
 from unified_profiler.model.records import Manifest
 from unified_profiler.model.run import Run, read_run
+from unified_profiler.presentation.texts import texts
 
 SETUP = """
 import sys
@@ -101,7 +102,8 @@ def test_api_calls_are_told_once_beside_the_hooks_that_see_steps(launch: Launch)
     assert ran.calls("Dense") == dict.fromkeys((2, 3, 4), 2)
     assert "mindspore.nn.Momentum" in ran.stdout
     assert "with_modules had no effect on mindspore" in ran.stderr
-    assert "--api-synchronize" in ran.stderr
+    assert ran.stderr.count("(`run --api-synchronize`)") == 2
+    assert "API calls of mindspore that only queue work" in ran.stderr
 
 
 def test_operators_carry_their_module_where_calls_wait_for_them(launch: Launch) -> None:
@@ -109,7 +111,15 @@ def test_operators_carry_their_module_where_calls_wait_for_them(launch: Launch) 
     ran = launch(text, "--api-synchronize", "--with-modules", "--no-table")
     rows = ran.run.traces[0].events.select(["kind", "module"]).to_pylist()
     assert {"0", "1"} < {row["module"] for row in rows if row["kind"] == "op"}
-    assert "no effect" not in ran.stderr
+    assert "hint:" not in ran.stderr
+
+
+def test_totals_of_memory_are_counters_and_a_hint_states_that_in_chinese_too(launch: Launch) -> None:
+    text = SETUP + "optimizer = momentum()\nfor i in range(8):\n    loss, grads = grad(x, y)\n    optimizer(grads)\n"
+    ran = launch(text, "--profile-memory", "--no-table", LANG="zh_CN.UTF-8", LC_ALL="zh_CN.UTF-8")
+    names = ran.run.traces[0].events.select(["name"])["name"].to_pylist()
+    assert "Total Allocated(Byte)" in names
+    assert texts("zh")["advice.memory_totals"].format(framework="mindspore") in ran.stderr
 
 
 def test_a_model_in_graph_mode_with_the_options_of_the_environment(launch: Launch, tmp_path: Path) -> None:

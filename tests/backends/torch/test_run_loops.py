@@ -13,6 +13,7 @@ import pytest
 from unified_profiler.launch.launcher import LaunchOptions, Outcome, launch
 from unified_profiler.launch.program import Program
 from unified_profiler.model.run import Run, read_run
+from unified_profiler.presentation.texts import render_hint
 from unified_profiler.schedule import schedule
 
 Launch = Callable[..., Outcome]
@@ -44,6 +45,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
             LaunchOptions(schedule=options.schedule, step_signal=options.step_signal, profiler=keywords),
         )
         assert (outcome.exit_code, outcome.failures, outcome.error) == (0, (), None)
+        assert not [hint for hint in outcome.hints if render_hint(hint, language="zh") == hint]
         return outcome
 
     return start

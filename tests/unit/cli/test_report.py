@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +45,31 @@ def test_json_holds_the_summary(invoke: Invoke, run_dir: Path, tmp_path: Path) -
 def test_rank_and_language_are_taken(invoke: Invoke, run_dir: Path, tmp_path: Path) -> None:
     invoke("report", run_dir, "--rank", "1", "--language", "zh", "-o", tmp_path / "a.md")
     text = (tmp_path / "a.md").read_text()
-    assert "事件数: 4" in text
+    assert "- 事件数\uff1a4\n" in text
+
+
+@pytest.mark.parametrize(("options", "language"), [((), "zh-CN"), (("--language", "en"), "en")])
+def test_pages_of_reports_and_diffs_open_in_the_language_of_the_command(
+    invoke: Invoke,
+    run_dir: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    language: str,
+) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    invoke("report", run_dir, "-o", tmp_path / "report.html", *options)
+    invoke("diff", run_dir, run_dir, "-o", tmp_path / "diff.html", *options)
+    pages = [(tmp_path / name).read_text() for name in ("report.html", "diff.html")]
+    assert [re.findall(r'<html lang="(.*?)">', page) for page in pages] == [[language], [language]]
+
+
+def test_a_summary_of_a_run_without_steps_is_short(invoke: Invoke, tmp_path: Path) -> None:
+    with up.Profiler(output_dir=tmp_path / "run", schedule=up.schedule(wait=1, active=1), level=1):
+        pass
+    text = invoke("summary", tmp_path / "run").stdout
+    assert "This run contains no trace: no end of a step was seen." in text
+    assert "\n\n\n" not in text
 
 
 def test_open_shows_the_page(invoke: Invoke, run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

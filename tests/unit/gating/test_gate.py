@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -265,7 +266,29 @@ def test_recorded_steps_must_confirm_what_one_run_shows(run_of: RunOf, recorded:
     runs = [
         run_of(times, phase=phases, traces=[recorded(OPS, seed=seed)]) for seed, times in enumerate((before, after))
     ]
-    assert only(gate(*runs)) == (Verdict.INCONCLUSIVE, "unconfirmed")
+    found = gate(*runs)
+    assert only(found) == (Verdict.INCONCLUSIVE, "unconfirmed")
+    text = found.judgments[0].reason.text
+    assert re.search(r"changed by \+6\d\.\d% in unrecorded steps, but by [+-]\d\.\d% in recorded ones", text)
+
+
+def test_much_slower_recorded_steps_confirm_though_most_operators_are_slower_too(
+    run_of: RunOf, recorded: Recorded
+) -> None:
+    phases = ["idle"] * 60 + ["record"] * 60
+    before = run_of(steps(60, ms=1.2) * 2, phase=phases, traces=[recorded(OPS)])
+    slower = {name: time * 2.8 for name, time in OPS.items()}
+    after = run_of(steps(60, ms=8) + steps(60, ms=3.4), phase=phases, traces=[recorded(slower, seed=1)])
+    assert only(gate(before, after)) == (Verdict.REGRESSION, "regression_of_most")
+
+
+def test_texts_in_chinese_name_the_metric_and_write_changes_as_the_table_does(run_of: RunOf) -> None:
+    found = gate(run_of(steps()), run_of(steps(ms=5.05, seed=1)))
+    lines = as_text(found, language="zh").splitlines()
+    (interval,) = re.findall(r"[+-]\d\.\d% \u2026 [+-]\d\.\d%", "\n".join(lines))
+    (reason,) = [line for line in lines if interval.replace("\u2026", "至") in line]
+    assert reason.startswith("单步耗时")
+    assert "step" not in " ".join(lines)
 
 
 def test_a_run_without_steps_that_count_is_not_counted(run_of: RunOf) -> None:

@@ -21,6 +21,7 @@ from unified_profiler.delivery.pending import RECORD
 from unified_profiler.delivery.run_writer import RankWriter
 from unified_profiler.errors import SchemaVersionError
 from unified_profiler.model.file_locks import FileLock
+from unified_profiler.presentation.texts import render_hint
 from unified_profiler.readers import pending as reading
 from unified_profiler.testing import FakeBackend
 
@@ -91,7 +92,9 @@ def test_cycles_of_a_process_that_runs_are_left_alone(
     assert run.traces == ()
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == files
     assert "2 cycles in" in caplog.text
-    assert any("still runs" in hint for hint in run.manifests[0].hints)
+    (hint,) = run.manifests[0].hints
+    assert "still runs" in hint
+    assert render_hint(hint, language="zh") != hint
     prof.stop()
     assert ops(up.read(tmp_path)) == BOTH
 
@@ -143,7 +146,9 @@ def test_cycles_wait_for_a_backend_that_is_not_installed(left: Path, monkeypatch
     monkeypatch.undo()
     run = up.read(left.parent)
     assert run.traces == ()
-    assert "There is no backend 'fake'" in run.manifests[0].hints[0]
+    hint = run.manifests[0].hints[0]
+    assert "There is no backend 'fake'" in hint
+    assert render_hint(hint, language="zh") != hint
     monkeypatch.setattr(registry, "get", {"fake": FakeBackend()}.__getitem__)
     assert ops(up.read(left.parent)) == BOTH
 

@@ -8,6 +8,7 @@ import pytest
 
 import unified_profiler as up
 from unified_profiler import registry
+from unified_profiler.presentation.texts import render_hint
 from unified_profiler.testing import FakeBackend
 
 
@@ -50,6 +51,7 @@ def test_of_a_cycle_beyond_the_limit_the_first_whole_steps_stay(
     assert f"40 events were recorded in 4 steps, more than max_events allows ({most})" in hint
     assert f"the first {10 * whole} of them, {whole} whole steps. Record fewer steps" in hint
     assert (trace.info.complete, trace.info.last_step) == (False, whole - 1)
+    assert render_hint(hint, language="zh") != hint
 
 
 def test_of_a_single_step_beyond_the_limit_its_beginning_stays_and_it_is_marked() -> None:
@@ -58,3 +60,4 @@ def test_of_a_single_step_beyond_the_limit_its_beginning_stays_and_it_is_marked(
     (step,) = trace.events.filter(pc.equal(trace.events["kind"], "step")).to_pylist()
     assert json.loads(step["attributes"]) == {"finished": False}
     assert "Record fewer steps" not in trace.info.hints[0]
+    assert render_hint(trace.info.hints[0], language="zh") != trace.info.hints[0]

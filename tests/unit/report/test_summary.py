@@ -12,6 +12,8 @@ from unified_profiler.analysis import api_table, op_table, step_breakdown
 from unified_profiler.analysis.rank_table import rank_table
 from unified_profiler.errors import TraceFormatError
 from unified_profiler.model.run import Run
+from unified_profiler.presentation.texts import render_hint
+from unified_profiler.report.document import document
 from unified_profiler.report.sections import Sections
 from unified_profiler.report.summary import write_json
 from unified_profiler.testing import FakeBackend, TraceBuilder
@@ -228,12 +230,25 @@ def test_a_run_without_a_trace_is_told(tmp_path: Path) -> None:
     assert summary.findings == ()
 
 
+def test_hints_are_in_the_language_of_the_summary_and_of_the_page() -> None:
+    hint = "It was cut off after 10 s without the end of a step: later work is missing. Give a larger --opening-limit."
+    trace = TraceBuilder().build()
+    run = Run(traces=(up.Trace(trace.events, trace.info.model_copy(update={"hints": (hint, "{other}")})),))
+    summary = up.summarize(run)
+    english, chinese = ([each.text for each in Sections(summary, language=name).notices()] for name in ("en", "zh"))
+    assert english[-2:] == [hint, "{other}"]
+    assert chinese[-2:] == [render_hint(hint, language="zh"), "{other}"]
+    on_page = document(run)["texts"]
+    assert on_page["zh"][f"advice.{hint}"] == chinese[-2]
+    assert f"advice.{hint}" not in on_page["en"]
+
+
 def test_a_trace_without_events_is_told() -> None:
     assert codes(up.summarize(TraceBuilder().build()).notices) == ["no_events", "no_steps"]
 
 
 def test_nothing_at_all_is_told() -> None:
-    assert codes(up.summarize(Run(traces=())).notices) == ["empty_run"]
+    assert codes(up.summarize(Run(traces=())).notices) == ["empty_run_without_steps"]
 
 
 def test_failures_are_told_one_by_one_up_to_a_bound(tmp_path: Path) -> None:
@@ -249,6 +264,19 @@ def test_failures_are_told_one_by_one_up_to_a_bound(tmp_path: Path) -> None:
     assert codes(notices).count("failure") == 20
     assert "no <b>room</b>" in next(notice.text for notice in notices if notice.code == "failure")
     assert [notice.values for notice in notices if notice.code == "more_failures"] == [{"more_count": 5}]
+
+
+def test_an_option_that_a_backend_does_not_support_is_no_failure_of_the_recording(tmp_path: Path) -> None:
+    backend = FakeBackend(capabilities=frozenset())
+    plan = up.schedule(warmup=0, active=1, repeat=2)
+    with up.Profiler(backend=backend, clock=backend.clock, schedule=plan, record_shapes=True) as prof:
+        prof.step()
+        prof.step()
+    notices = up.summarize(prof.run).notices
+    assert "failure" not in codes(notices)
+    (notice,) = [notice for notice in notices if notice.code == "unsupported"]
+    assert notice.level == "warning"
+    assert notice.text.startswith("fake does not support record_shapes. Everything else was recorded;")
 
 
 def test_a_failure_that_repeats_is_one_notice_with_its_count(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@
   function show(key, value) {
     if (value === null || value === undefined || value === '') return DASH;
     if (key === 'category') return word('category', value);
+    if (key === 'hint') return word('advice', value);
     if (typeof value !== 'number') return visible(String(value), 300);
     if (key.endsWith('_ns')) return duration(value);
     if (key.endsWith('_bytes')) return bytes(value);
