@@ -103,6 +103,137 @@ def test_a_selected_operator_shows_its_callers_and_what_it_calls(report: Path, o
     assert detail_rows(page, 1) == ["inner 450.000 us 6"]
 
 
+def many_operators() -> up.Run:
+    """One step with operators whose names differ at their ends, some of which belong to no module."""
+    builder = TraceBuilder(first_step=0, last_step=0).step(0, 0, STEP_NS)
+    for number in range(40):
+        columns = {"module": "net.0"} if number % 2 else {}
+        name = f"autograd::engine::evaluate_function: Backward{number:02}"
+        builder.op(name, number * 10_000, 9000 - number, input_shapes="[[4,4]]", **columns)
+    return up.Run(traces=(builder.build(),))
+
+
+@pytest.fixture(scope="module")
+def long_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return up.write(many_operators(), tmp_path_factory.mktemp("view") / "long.html")
+
+
+def is_seen(page: Any, selector: str) -> bool:
+    """Whether an element is at the top of what is drawn in its middle."""
+    found: bool = page.locator(selector).evaluate("""element => {
+        const {x, y, width, height} = element.getBoundingClientRect();
+        return element.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+    }""")
+    return found
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 800)])
+def test_a_selected_row_and_its_callers_are_both_in_view(
+    size: tuple[int, int], long_report: Path, open_page: Any, eventually: Any
+) -> None:
+    page = open_page(long_report, viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce")
+    page.locator("#operators-table").evaluate("table => table.scrollIntoView({block: 'end'})")
+    page.locator(ROW).nth(14).click()
+    assert eventually(page, lambda: is_seen(page, f"{ROW}[aria-current] > th"))
+    assert is_seen(page, "#operators-detail h3")
+    assert page.locator("#operators-detail").bounding_box()["y"] < size[1]
+
+
+def test_the_panel_of_an_operator_closes_by_its_button_and_by_escape(report: Path, open_page: Any) -> None:
+    page = open_page(report)
+    for field, key in (("#operators-detail .close", "Enter"), ("#operators-table .table-window", "Escape")):
+        row_named(page, "inner").click()
+        assert page.is_visible("#operators-detail")
+        page.focus(field)
+        page.keyboard.press(key)
+        assert not page.is_visible("#operators-detail")
+        assert "operator" not in address(page)
+
+
+def test_a_search_that_leaves_out_the_selected_row_closes_its_panel(report: Path, open_page: Any) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(report)
+    row_named(page, "outer").click()
+    page.fill("#operators-search", "out")
+    expect(page.locator("#operators-count")).to_have_text("1 of 3 rows")
+    assert page.is_visible("#operators-detail")
+    page.fill("#operators-search", "inn")
+    expect(page.locator("#operators-detail")).to_be_empty()
+    assert page.input_value("#timeline-search") == ""
+
+
+def test_a_caller_that_the_search_leaves_out_is_shown_without_the_search(report: Path, open_page: Any) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(report)
+    page.fill("#operators-search", "inn")
+    expect(page.locator("#operators-count")).to_have_text("1 of 3 rows")
+    row_named(page, "inner").click()
+    page.click("#operators-detail button:has-text('outer')")
+    assert row_named(page, "outer").get_attribute("aria-current") == "true"
+    assert page.input_value("#operators-search") == ""
+
+
+def test_a_search_without_a_match_says_so_and_is_cleared_by_a_button(report: Path, open_page: Any) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(report)
+    page.fill("#operators-search", "nobody")
+    expect(page.locator("#operators-table .no-match")).to_contain_text("Nothing contains “nobody”.")
+    page.click("#operators-table .no-match button")
+    expect(page.locator(ROW)).to_have_count(3)
+    assert page.input_value("#operators-search") == ""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_names_that_differ_at_their_ends_show_their_ends(width: int, long_report: Path, open_page: Any) -> None:
+    page = open_page(long_report, viewport={"width": width, "height": 800})
+    assert page.locator(f"{ROW} > th").all_inner_texts()[0] == "autograd::engine::evaluate_function: Backward00"
+    beyond = "cells => cells.filter(cell => cell.scrollWidth > cell.clientWidth).length"
+    assert page.locator(f"{ROW} > th").evaluate_all(beyond) == 0
+
+
+def test_the_columns_fit_a_window_of_1280_pixels_also_by_input_shapes(long_report: Path, open_page: Any) -> None:
+    page = open_page(long_report, at="?operators-grouping=shapes", viewport={"width": 1280, "height": 800})
+    calls = page.locator("#operators-table button[data-column=call_count]").bounding_box()
+    assert calls["x"] + calls["width"] < 1280
+    assert page.locator("#operators-table[data-cut]").count() == 0
+
+
+def test_a_category_is_never_cut(open_page: Any, tmp_path: Path) -> None:
+    builder = TraceBuilder(first_step=0, last_step=0).step(0, 0, STEP_NS).op("empty", 0, 5000, op="x:Alloc")
+    page = open_page(up.write(up.Run(traces=(builder.build(),)), tmp_path / "report.html"))
+    cell = page.locator(f"{ROW} td.category")
+    assert cell.inner_text() == "framework bookkeeping"
+    assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth")
+
+
+def test_a_table_with_more_to_the_right_has_a_shadow_there(report: Path, open_page: Any) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(report, viewport={"width": 390, "height": 800})
+    table = page.locator("#operators-table")
+    expect(table).to_have_attribute("data-cut", "")
+    table.locator(".table-window").evaluate("window => { window.scrollLeft = window.scrollWidth }")
+    expect(table).not_to_have_attribute("data-cut", "")
+
+
+def test_stripes_reach_over_the_first_column(report: Path, open_page: Any) -> None:
+    page = open_page(report)
+    color = "cell => getComputedStyle(cell).backgroundColor"
+    name, number = (page.locator(f"{ROW}.odd > {cell}").first.evaluate(color) for cell in ("th", "td.number"))
+    assert name == number
+
+
+def test_work_in_no_module_is_named(long_report: Path, open_page: Any) -> None:
+    page = open_page(long_report, at="?operators-grouping=module")
+    assert sorted(page.locator(f"{ROW} > th").all_inner_texts()) == ["in no module", "net.0"]
+    row_named(page, "in no module").click()
+    assert page.inner_text("#operators-detail h3") == "in no module"
+    assert page.input_value("#timeline-search") == ""
+
+
 def test_it_is_found_in_the_call_tree_and_in_the_timeline(report: Path, open_page: Any) -> None:
     page = open_page(report)
     row_named(page, "inner").click()

@@ -60,6 +60,7 @@
       const nothing = chosen.rows.length ? '' : up.text('ui.nothing');
       part('left-out').textContent = chosen.left_out ? up.text('ui.left_out.rows', {left_count: chosen.left_out}) : nothing;
     };
+    table.onclear = () => up.write(search, '');
     up.keepField(search, () => table.setSearch(search.value));
     table.search = search.value.trim().toLowerCase();
     draw();
@@ -178,7 +179,7 @@
     const drawPath = () => {
       const {slices, selected} = section.view;
       const zoom = slice => { section.view.choose(slice); section.view.zoomTo(slice); };
-      const name = slice => up.nameElement(slices.source.names[slices.name[slice]], 40);
+      const name = slice => up.nameElement(slices.source.names[slices.name[slice]], {most: 40});
       const step = slice => up.element('li', {}, up.element('button', {type: 'button', onclick: () => zoom(slice)}, name(slice)));
       up.byId('flame-path').replaceChildren(...(selected < 0 ? [] : slices.path(selected)).map(step));
     };
