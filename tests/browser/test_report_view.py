@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 import unified_profiler as up
+from unified_profiler.model.records import Manifest
 from unified_profiler.testing import TraceBuilder
 
 pytestmark = pytest.mark.browser
@@ -344,6 +345,29 @@ def test_a_section_without_data_names_the_option_that_records_it(plain_report: P
     assert page.evaluate("location.hash") == "#missing"
 
 
+def test_no_disabled_section_is_marked_as_the_one_that_is_read(
+    plain_report: Path, open_page: Any, eventually: Any
+) -> None:
+    page = open_page(plain_report, at="#timeline", viewport={"width": 1280, "height": 500}, reduced_motion="reduce")
+    current = page.locator(".top nav a[data-current]")
+    assert eventually(page, lambda: current.count() == 1)
+    page.click(".top nav a:has-text('Ranks')", force=True)
+    assert eventually(
+        page, lambda: page.evaluate("document.querySelector('#missing').getBoundingClientRect().top < 75")
+    )
+    assert eventually(page, lambda: current.count() == 0)
+
+
+def test_options_that_record_what_is_missing_are_code_in_one_piece(plain_report: Path, open_page: Any) -> None:
+    page = open_page(plain_report, viewport={"width": 390, "height": 800})
+    for language in ("en", "zh"):
+        page.select_option("#language", language)
+        codes = page.locator("#missing [data-missing=shapes] code")
+        assert codes.all_inner_texts() == ["run --record-shapes", "Profiler(record_shapes=True)"]
+        lines = "codes => codes.map(code => code.getClientRects().length)"
+        assert set(page.locator("#missing code").evaluate_all(lines)) == {1}
+
+
 def test_groupings_without_data_cannot_be_chosen(plain_report: Path, open_page: Any) -> None:
     page = open_page(plain_report, at="?operators-grouping=module")
     for name, disabled in (("name", False), ("op", False), ("shapes", True), ("module", True)):
@@ -466,6 +490,109 @@ def test_a_question_mark_shows_all_keys(report: Path, open_page: Any) -> None:
     assert not page.is_visible("dialog#keys")
 
 
+# --- words ---------------------------------------------------------------------------------------------------------
+
+
+def test_steps_have_their_names_in_the_language_of_the_page(report: Path, open_page: Any) -> None:
+    page = open_page(report, at="?language=zh&operator=outer")
+    assert detail_rows(page, 0) == ["步 900.000 us 3"]
+    for section, name in (("timeline", "第 0 步"), ("flame", "步")):
+        page.fill(f"#{section}-search", "")
+        page.focus(f"#{section}-canvas")
+        page.keyboard.press("Escape")
+        page.keyboard.press("ArrowRight")
+        assert page.inner_text(f"#{section}-detail").startswith(f"{name} · ")
+    page.select_option("#language", "en")
+    assert page.inner_text("#timeline-detail").startswith("step 0 · ")
+
+
+DRAWN = """const drawn = window.drawn = [];
+const fillText = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+    drawn.push(text);
+    fillText.call(this, text, ...place);
+};"""
+"""Keeps all texts that are drawn on canvases."""
+
+
+def test_lanes_have_names_in_the_language_of_the_page_unless_a_native_profiler_named_them(
+    browser: Any, tmp_path: Path
+) -> None:
+    builder = TraceBuilder(first_step=0, last_step=0).step(0, 0, STEP_NS).op("a", 0, 5000)
+    for number, thread in enumerate(["mindspore operators", "pt_autograd_0"]):
+        builder.op("b", 10_000, 5000, thread=thread, tid=100 + number)
+    file = up.write(up.Run(traces=(builder.build(),)), tmp_path / "report.html")
+    page = browser.new_context().new_page()
+    page.add_init_script(DRAWN)
+    page.goto(f"{file.as_uri()}?language=zh")
+    page.wait_for_selector("html[data-ready=complete]")
+    drawn = [text.partition(" (")[0] for text in page.evaluate("drawn")]
+    assert {"主线程", "mindspore 算子", "pt_autograd_0"} <= set(drawn)
+    assert "main thread" not in drawn
+    page.context.close()
+
+
+def test_groupings_explain_themselves(report: Path, open_page: Any) -> None:
+    page = open_page(report)
+    titles = {
+        name: page.get_attribute(f"#operators-grouping label:has([value={name}])", "title") for name in ("name", "op")
+    }
+    assert "aten::mm" in titles["name"]
+    assert "ONNX" in titles["op"]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_guide_has_one_name_in_chinese(language: str, report: Path, open_page: Any) -> None:
+    page = open_page(report, at=f"?language={language}")
+    names = {
+        page.locator(selector).first.text_content()
+        for selector in ("nav [href='#reading']", "a.reading", "#reading-title")
+    }
+    assert (names == {"阅读指南"}) == (language == "zh")
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (("train.py",), None),
+        (("train.py", "--name", "a b"), "train.py --name 'a b'"),
+        (("src/train.py",), "src/train.py"),
+    ],
+)
+def test_the_command_line_is_below_the_title_if_it_says_more(
+    command: tuple[str, ...], shown: str | None, open_page: Any, tmp_path: Path
+) -> None:
+    process = Manifest(
+        profiler_version="1", run="r", rank=0, host="h", pid=1, python="3", platform="x", started_ns=0, ended_ns=1
+    )
+    manifest = process.model_copy(update={"command": command})
+    run = up.Run(traces=plain_run().traces, manifests={0: manifest})
+    page = open_page(up.write(run, tmp_path / "report.html"))
+    line = page.locator("#overview-command")
+    assert (line.inner_text() if line.is_visible() else None) == shown
+
+
+def test_cpu_of_the_process_and_of_the_system_have_charts_of_their_own(open_page: Any, tmp_path: Path) -> None:
+    builder = TraceBuilder().step(0, 0, STEP_NS).op("a", 1000, 5000)
+    for number in range(5):
+        for name in ("process CPU %", "system CPU %"):
+            builder.op(name, number * 1000, 0, layer="hardware", kind="counter", value=50.0 + number)
+    page = open_page(up.write(up.Run(traces=(builder.build(),)), tmp_path / "report.html"))
+    assert page.locator("#hardware-charts h3").all_inner_texts() == [
+        "CPU of the process (100% is one core)",
+        "CPU of the system (100% is all cores)",
+    ]
+
+
+def test_warm_up_steps_are_explained_where_there_are_some(report: Path, open_page: Any, tmp_path: Path) -> None:
+    with up.Profiler(output_dir=tmp_path, level=1, schedule=up.schedule(wait=1, warmup=1, active=1)) as prof:
+        for _ in range(3):
+            prof.step()
+    page = open_page(up.write(up.read(tmp_path), tmp_path / "report.html"))
+    assert "Warm-up steps are recorded and dropped" in page.inner_text("#steps-chart .sentence")
+    assert "Warm-up" not in open_page(report).inner_text("#steps-chart .sentence")
+
+
 # --- touch --------------------------------------------------------------------------------------------------------
 
 
@@ -489,6 +616,13 @@ def test_two_fingers_zoom_and_one_moves(report: Path, open_page: Any, eventually
     touch.end()
     assert eventually(page, lambda: int(address(page)["timeline"].split("-")[0]) < first)
     assert page.evaluate("visualViewport.scale") == 1
+
+
+def test_the_help_of_a_timeline_is_about_touch_on_a_touch_screen(report: Path, open_page: Any) -> None:
+    options = {"has_touch": True, "is_mobile": True, "viewport": {"width": 390, "height": 800}}
+    on_phone, on_desk = (open_page(report, **more).inner_text("#timeline-help") for more in (options, {}))
+    assert on_phone.startswith("Two fingers: zoom")
+    assert on_desk.startswith("Wheel or W and S: zoom")
 
 
 class Touch:

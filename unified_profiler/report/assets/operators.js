@@ -51,7 +51,7 @@
 
     function callTable(rows, key) {
       if (!rows.length) return null;
-      const cells = rows.slice(0, MOST_CALLS).map(({name, duration, calls}) => [nameButton(name), up.duration(duration), up.count(calls)]);
+      const cells = rows.slice(0, MOST_CALLS).map(({name, label, duration, calls}) => [nameButton(name, label), up.duration(duration), up.count(calls)]);
       const more = {left_count: rows.length - cells.length};
       const headings = [up.text(key), up.text('ui.slices.total'), up.text('column.call_count')];
       return up.element('div', {}, up.plainTable(headings, cells, up.text(key)),
@@ -59,10 +59,11 @@
     }
 
     /** A name that selects its own row, if it has one. */
-    function nameButton(name) {
+    function nameButton(name, label) {
       if (name === null) return up.text('ui.operators.outermost');
       const has = tablesOf('name').some(({rows}) => rows.some(([found]) => found === name));
-      return has ? up.element('button', {type: 'button', class: 'link', onclick: () => select(name)}, up.nameElement(name, {most: 60})) : up.nameElement(name, {most: 60});
+      const shown = up.nameElement(label, {most: 60});
+      return has ? up.element('button', {type: 'button', class: 'link', onclick: () => select(name)}, shown) : shown;
     }
 
     function select(name) {
