@@ -202,6 +202,20 @@ def test_the_columns_fit_a_window_of_1280_pixels_also_by_input_shapes(long_repor
     assert page.locator("#operators-table[data-cut]").count() == 0
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_words_of_headings_are_whole(language: str, gpu_report: Path, open_page: Any) -> None:
+    page = open_page(gpu_report, at=f"?language={language}#devices")
+    beyond = "all => all.filter(each => each.scrollWidth > each.clientWidth).map(each => each.textContent)"
+    assert page.locator("#devices thead button").evaluate_all(beyond) == []
+
+
+def test_the_beginning_of_a_signature_of_a_kernel_is_kept(gpu_report: Path, open_page: Any) -> None:
+    page = open_page(gpu_report)
+    cells = page.locator(f"{ROW} > th", has_text="void cudnn")
+    assert cells.count() > 0
+    assert cells.locator(".start").count() == 0
+
+
 def test_a_category_is_never_cut(open_page: Any, tmp_path: Path) -> None:
     builder = TraceBuilder(first_step=0, last_step=0).step(0, 0, STEP_NS).op("empty", 0, 5000, op="x:Alloc")
     page = open_page(up.write(up.Run(traces=(builder.build(),)), tmp_path / "report.html"))

@@ -21,12 +21,13 @@
 
   /**
    * A name in a cell or a list: isolated from the text around it, with the whole name as its title.
-   * `ends`: where there is little room, its middle is left out, since long names of operators differ in their ends.
+   * `ends`: where there is little room, its middle is left out, since long names of operators differ in their ends;
+   * those of kernels in C++ do not, which end with the types of their arguments.
    */
   function nameElement(name, {most = 160, ends = false} = {}) {
     const [whole, short] = [up.visible(name), [...up.visible(name, most)]];
     const parts = [short.slice(0, -NAME_END), short.slice(-NAME_END)].map(part => part.join(''));
-    const children = ends && short.length > NAME_END ? [element('span', {class: 'start'}, parts[0]), parts[1]] : [short.join('')];
+    const children = ends && short.length > NAME_END && !/[)…]$/u.test(short.join('')) ? [element('span', {class: 'start'}, parts[0]), parts[1]] : [short.join('')];
     return element('bdi', {class: 'name', title: whole.length > LONG_NAME ? whole : null}, ...children);
   }
 

@@ -173,9 +173,17 @@
     }
   }
 
-  function widthOf({key, kind}) {
-    if (kind === 'name' && up.isNarrow()) return NARROW_NAME;
-    return (kind === 'number' && NUMBER_WIDTHS[key.split('_').at(-1)]) || WIDTHS[kind];
+  function widthOf({key, kind, title}) {
+    if (kind === 'name') return up.isNarrow() ? NARROW_NAME : WIDTHS.name;
+    return Math.max((kind === 'number' && NUMBER_WIDTHS[key.split('_').at(-1)]) || WIDTHS[kind], headingWidth(title));
+  }
+
+  const ruler = document.createElement('canvas').getContext('2d');
+
+  /** The width of the longest word of a heading, which is not broken within words, and of the room around it. */
+  function headingWidth(title) {
+    ruler.font = `600 12.8px ${getComputedStyle(document.body).fontFamily}`;
+    return Math.ceil(Math.max(...title.split(' ').map(word => ruler.measureText(word).width))) + 24;
   }
 
   const searchable = ({kind, index}, cells) => (kind === 'category' ? up.word('category', cells[index]) : String(cells[index] ?? ''));
