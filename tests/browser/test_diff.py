@@ -165,11 +165,21 @@ def test_searching_opens_what_is_around_and_afterwards_closes_it(opened: Callabl
     everything = page.locator("#tree-rows tr").count()
     page.fill("#search", "CONV2D")
     assert names(page) == ["Total", "convolution", "Conv forward", "Conv2D", "aten::conv2d"]
-    assert page.inner_text("#count") == f"4 of {everything} rows"
-    page.fill("#search", "no such operator")
-    assert names(page) == ["Total"]
+    assert page.inner_text("#count") == f"4 of {everything} rows, including those inside others"
     page.fill("#search", "")
     assert names(page) == before
+
+
+def test_a_search_without_a_match_is_cleared_by_a_button(opened: Callable[..., Any]) -> None:
+    page = opened()
+    before = names(page)
+    page.fill("#search", "no such operator")
+    assert names(page) == ["Total"]
+    assert page.inner_text("#no-match").startswith("Nothing contains “no such operator”.")
+    page.click("#no-match button")
+    assert names(page) == before
+    assert page.input_value("#search") == ""
+    assert page.inner_text("#no-match") == ""
 
 
 def test_only_what_differs_can_be_shown(opened: Callable[..., Any]) -> None:
@@ -181,7 +191,7 @@ def test_only_what_differs_can_be_shown(opened: Callable[..., Any]) -> None:
         *("Total", "convolution", "Conv forward", "Conv2D", "aten::conv2d", "aten::bias"),
         *("elementwise", "Sub forward", "Sub", "Add forward", "aten::add"),
     ]
-    assert page.inner_text("#count") == f"10 of {len(everything) - 1} rows"
+    assert page.inner_text("#count") == f"10 of {len(everything) - 1} rows, including those inside others"
     page.uncheck("#only-differs")
     assert names(page) == everything
 
@@ -250,6 +260,43 @@ def test_a_page_fits_the_window_and_has_its_colors(opened: Callable[..., Any], s
 
 
 CUT = "[...document.querySelectorAll('td')].filter(td => td.scrollWidth > td.clientWidth).map(td => td.innerText)"
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1600])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_numbers_of_very_different_times_are_whole(opened: Callable[..., Any], width: int, language: str) -> None:
+    ops = tuple((f"a_rather_long_name_of_an_operator_{number}", "MatMul", 328_926_111) for number in range(2))
+    fast = tuple((name, op, time // 100_000) for name, op, time in ops)
+    page = opened(
+        up.diff(trace_of("torch", ops), trace_of("torch", fast)),
+        language=language,
+        viewport={"width": width, "height": 800},
+    )
+    assert "−328.920 ms" in page.inner_text(".total .difference")  # noqa: RUF001  a minus
+    assert page.evaluate(CUT) == []
+
+
+def test_on_a_phone_the_difference_is_beside_the_name(opened: Callable[..., Any]) -> None:
+    page = opened(viewport={"width": 390, "height": 800})
+    for cell in (row(page, "Conv forward").locator(".difference"), page.locator("[data-column=difference_ns]")):
+        box = cell.bounding_box()
+        assert box["x"] + box["width"] <= 390
+
+
+def test_a_table_with_more_to_the_right_has_a_shadow_there(opened: Callable[..., Any]) -> None:
+    from playwright.sync_api import expect
+
+    page = opened(viewport={"width": 390, "height": 800})
+    table = page.locator(".diff-table")
+    expect(table).to_have_attribute("data-cut", "")
+    page.locator(".table-window").evaluate("window => { window.scrollLeft = window.scrollWidth }")
+    expect(table).not_to_have_attribute("data-cut", "")
+
+
+def test_a_spread_of_many_times_the_median_is_not_a_number(opened: Callable[..., Any]) -> None:
+    scales = (1, 1, 1, 400, 400)
+    page = opened(up.diff(trace_of("torch", TORCH[:1], scales=scales), trace_of("torch", TORCH[:1])))
+    assert "±>1000%" in page.inner_text(".total")
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 import unified_profiler as up
+from unified_profiler.model.records import Manifest
 from unified_profiler.testing import TraceBuilder
 
 pytestmark = pytest.mark.browser
@@ -101,6 +102,151 @@ def test_a_selected_operator_shows_its_callers_and_what_it_calls(report: Path, o
     page.click("#operators-detail button:has-text('outer')")
     assert detail_rows(page, 0) == ["step 900.000 us 3"]
     assert detail_rows(page, 1) == ["inner 450.000 us 6"]
+
+
+def many_operators() -> up.Run:
+    """One step with operators whose names differ at their ends, some of which belong to no module."""
+    builder = TraceBuilder(first_step=0, last_step=0).step(0, 0, STEP_NS)
+    for number in range(40):
+        columns = {"module": "net.0"} if number % 2 else {}
+        name = f"autograd::engine::evaluate_function: Backward{number:02}"
+        builder.op(name, number * 10_000, 9000 - number, input_shapes="[[4,4]]", **columns)
+    return up.Run(traces=(builder.build(),))
+
+
+@pytest.fixture(scope="module")
+def long_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return up.write(many_operators(), tmp_path_factory.mktemp("view") / "long.html")
+
+
+def is_seen(page: Any, selector: str) -> bool:
+    """Whether an element is at the top of what is drawn in its middle."""
+    found: bool = page.locator(selector).evaluate("""element => {
+        const {x, y, width, height} = element.getBoundingClientRect();
+        return element.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+    }""")
+    return found
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 800)])
+def test_a_selected_row_and_its_callers_are_both_in_view(
+    size: tuple[int, int], long_report: Path, open_page: Any, eventually: Any
+) -> None:
+    page = open_page(long_report, viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce")
+    page.locator("#operators-table").evaluate("table => table.scrollIntoView({block: 'end'})")
+    page.locator(ROW).nth(14).click()
+    assert eventually(page, lambda: is_seen(page, f"{ROW}[aria-current] > th"))
+    assert is_seen(page, "#operators-detail h3")
+    assert page.locator("#operators-detail").bounding_box()["y"] < size[1]
+
+
+def test_the_panel_of_an_operator_closes_by_its_button_and_by_escape(report: Path, open_page: Any) -> None:
+    page = open_page(report)
+    for field, key in (("#operators-detail .close", "Enter"), ("#operators-table .table-window", "Escape")):
+        row_named(page, "inner").click()
+        assert page.is_visible("#operators-detail")
+        page.focus(field)
+        page.keyboard.press(key)
+        assert not page.is_visible("#operators-detail")
+        assert "operator" not in address(page)
+
+
+def test_a_search_that_leaves_out_the_selected_row_closes_its_panel(report: Path, open_page: Any) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(report)
+    row_named(page, "outer").click()
+    page.fill("#operators-search", "out")
+    expect(page.locator("#operators-count")).to_have_text("1 of 3 rows")
+    assert page.is_visible("#operators-detail")
+    page.fill("#operators-search", "inn")
+    expect(page.locator("#operators-detail")).to_be_empty()
+    assert page.input_value("#timeline-search") == ""
+
+
+def test_a_caller_that_the_search_leaves_out_is_shown_without_the_search(report: Path, open_page: Any) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(report)
+    page.fill("#operators-search", "inn")
+    expect(page.locator("#operators-count")).to_have_text("1 of 3 rows")
+    row_named(page, "inner").click()
+    page.click("#operators-detail button:has-text('outer')")
+    assert row_named(page, "outer").get_attribute("aria-current") == "true"
+    assert page.input_value("#operators-search") == ""
+
+
+def test_a_search_without_a_match_says_so_and_is_cleared_by_a_button(report: Path, open_page: Any) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(report)
+    page.fill("#operators-search", "nobody")
+    expect(page.locator("#operators-table .no-match")).to_contain_text("Nothing contains “nobody”.")
+    page.click("#operators-table .no-match button")
+    expect(page.locator(ROW)).to_have_count(3)
+    assert page.input_value("#operators-search") == ""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_names_that_differ_at_their_ends_show_their_ends(width: int, long_report: Path, open_page: Any) -> None:
+    page = open_page(long_report, viewport={"width": width, "height": 800})
+    assert page.locator(f"{ROW} > th").all_inner_texts()[0] == "autograd::engine::evaluate_function: Backward00"
+    beyond = "cells => cells.filter(cell => cell.scrollWidth > cell.clientWidth).length"
+    assert page.locator(f"{ROW} > th").evaluate_all(beyond) == 0
+
+
+def test_the_columns_fit_a_window_of_1280_pixels_also_by_input_shapes(long_report: Path, open_page: Any) -> None:
+    page = open_page(long_report, at="?operators-grouping=shapes", viewport={"width": 1280, "height": 800})
+    calls = page.locator("#operators-table button[data-column=call_count]").bounding_box()
+    assert calls["x"] + calls["width"] < 1280
+    assert page.locator("#operators-table[data-cut]").count() == 0
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_words_of_headings_are_whole(language: str, gpu_report: Path, open_page: Any) -> None:
+    page = open_page(gpu_report, at=f"?language={language}#devices")
+    beyond = "all => all.filter(each => each.scrollWidth > each.clientWidth).map(each => each.textContent)"
+    assert page.locator("#devices thead button").evaluate_all(beyond) == []
+
+
+def test_the_beginning_of_a_signature_of_a_kernel_is_kept(gpu_report: Path, open_page: Any) -> None:
+    page = open_page(gpu_report)
+    cells = page.locator(f"{ROW} > th", has_text="void cudnn")
+    assert cells.count() > 0
+    assert cells.locator(".start").count() == 0
+
+
+def test_a_category_is_never_cut(open_page: Any, tmp_path: Path) -> None:
+    builder = TraceBuilder(first_step=0, last_step=0).step(0, 0, STEP_NS).op("empty", 0, 5000, op="x:Alloc")
+    page = open_page(up.write(up.Run(traces=(builder.build(),)), tmp_path / "report.html"))
+    cell = page.locator(f"{ROW} td.category")
+    assert cell.inner_text() == "framework bookkeeping"
+    assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth")
+
+
+def test_a_table_with_more_to_the_right_has_a_shadow_there(report: Path, open_page: Any) -> None:
+    from playwright.sync_api import expect
+
+    page = open_page(report, viewport={"width": 390, "height": 800})
+    table = page.locator("#operators-table")
+    expect(table).to_have_attribute("data-cut", "")
+    table.locator(".table-window").evaluate("window => { window.scrollLeft = window.scrollWidth }")
+    expect(table).not_to_have_attribute("data-cut", "")
+
+
+def test_stripes_reach_over_the_first_column(report: Path, open_page: Any) -> None:
+    page = open_page(report)
+    color = "cell => getComputedStyle(cell).backgroundColor"
+    name, number = (page.locator(f"{ROW}.odd > {cell}").first.evaluate(color) for cell in ("th", "td.number"))
+    assert name == number
+
+
+def test_work_in_no_module_is_named(long_report: Path, open_page: Any) -> None:
+    page = open_page(long_report, at="?operators-grouping=module")
+    assert sorted(page.locator(f"{ROW} > th").all_inner_texts()) == ["in no module", "net.0"]
+    row_named(page, "in no module").click()
+    assert page.inner_text("#operators-detail h3") == "in no module"
+    assert page.input_value("#timeline-search") == ""
 
 
 def test_it_is_found_in_the_call_tree_and_in_the_timeline(report: Path, open_page: Any) -> None:
@@ -211,6 +357,29 @@ def test_a_section_without_data_names_the_option_that_records_it(plain_report: P
     assert page.locator("#api, #hardware").count() == 0
     disabled.nth(1).click(force=True)
     assert page.evaluate("location.hash") == "#missing"
+
+
+def test_no_disabled_section_is_marked_as_the_one_that_is_read(
+    plain_report: Path, open_page: Any, eventually: Any
+) -> None:
+    page = open_page(plain_report, at="#timeline", viewport={"width": 1280, "height": 500}, reduced_motion="reduce")
+    current = page.locator(".top nav a[data-current]")
+    assert eventually(page, lambda: current.count() == 1)
+    page.click(".top nav a:has-text('Ranks')", force=True)
+    assert eventually(
+        page, lambda: page.evaluate("document.querySelector('#missing').getBoundingClientRect().top < 75")
+    )
+    assert eventually(page, lambda: current.count() == 0)
+
+
+def test_options_that_record_what_is_missing_are_code_in_one_piece(plain_report: Path, open_page: Any) -> None:
+    page = open_page(plain_report, viewport={"width": 390, "height": 800})
+    for language in ("en", "zh"):
+        page.select_option("#language", language)
+        codes = page.locator("#missing [data-missing=shapes] code")
+        assert codes.all_inner_texts() == ["run --record-shapes", "Profiler(record_shapes=True)"]
+        lines = "codes => codes.map(code => code.getClientRects().length)"
+        assert set(page.locator("#missing code").evaluate_all(lines)) == {1}
 
 
 def test_groupings_without_data_cannot_be_chosen(plain_report: Path, open_page: Any) -> None:
@@ -335,6 +504,109 @@ def test_a_question_mark_shows_all_keys(report: Path, open_page: Any) -> None:
     assert not page.is_visible("dialog#keys")
 
 
+# --- words ---------------------------------------------------------------------------------------------------------
+
+
+def test_steps_have_their_names_in_the_language_of_the_page(report: Path, open_page: Any) -> None:
+    page = open_page(report, at="?language=zh&operator=outer")
+    assert detail_rows(page, 0) == ["步 900.000 us 3"]
+    for section, name in (("timeline", "第 0 步"), ("flame", "步")):
+        page.fill(f"#{section}-search", "")
+        page.focus(f"#{section}-canvas")
+        page.keyboard.press("Escape")
+        page.keyboard.press("ArrowRight")
+        assert page.inner_text(f"#{section}-detail").startswith(f"{name} · ")
+    page.select_option("#language", "en")
+    assert page.inner_text("#timeline-detail").startswith("step 0 · ")
+
+
+DRAWN = """const drawn = window.drawn = [];
+const fillText = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+    drawn.push(text);
+    fillText.call(this, text, ...place);
+};"""
+"""Keeps all texts that are drawn on canvases."""
+
+
+def test_lanes_have_names_in_the_language_of_the_page_unless_a_native_profiler_named_them(
+    browser: Any, tmp_path: Path
+) -> None:
+    builder = TraceBuilder(first_step=0, last_step=0).step(0, 0, STEP_NS).op("a", 0, 5000)
+    for number, thread in enumerate(["mindspore operators", "pt_autograd_0"]):
+        builder.op("b", 10_000, 5000, thread=thread, tid=100 + number)
+    file = up.write(up.Run(traces=(builder.build(),)), tmp_path / "report.html")
+    page = browser.new_context().new_page()
+    page.add_init_script(DRAWN)
+    page.goto(f"{file.as_uri()}?language=zh")
+    page.wait_for_selector("html[data-ready=complete]")
+    drawn = [text.partition(" (")[0] for text in page.evaluate("drawn")]
+    assert {"主线程", "mindspore 算子", "pt_autograd_0"} <= set(drawn)
+    assert "main thread" not in drawn
+    page.context.close()
+
+
+def test_groupings_explain_themselves(report: Path, open_page: Any) -> None:
+    page = open_page(report)
+    titles = {
+        name: page.get_attribute(f"#operators-grouping label:has([value={name}])", "title") for name in ("name", "op")
+    }
+    assert "aten::mm" in titles["name"]
+    assert "ONNX" in titles["op"]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_guide_has_one_name_in_chinese(language: str, report: Path, open_page: Any) -> None:
+    page = open_page(report, at=f"?language={language}")
+    names = {
+        page.locator(selector).first.text_content()
+        for selector in ("nav [href='#reading']", "a.reading", "#reading-title")
+    }
+    assert (names == {"阅读指南"}) == (language == "zh")
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (("train.py",), None),
+        (("train.py", "--name", "a b"), "train.py --name 'a b'"),
+        (("src/train.py",), "src/train.py"),
+    ],
+)
+def test_the_command_line_is_below_the_title_if_it_says_more(
+    command: tuple[str, ...], shown: str | None, open_page: Any, tmp_path: Path
+) -> None:
+    process = Manifest(
+        profiler_version="1", run="r", rank=0, host="h", pid=1, python="3", platform="x", started_ns=0, ended_ns=1
+    )
+    manifest = process.model_copy(update={"command": command})
+    run = up.Run(traces=plain_run().traces, manifests={0: manifest})
+    page = open_page(up.write(run, tmp_path / "report.html"))
+    line = page.locator("#overview-command")
+    assert (line.inner_text() if line.is_visible() else None) == shown
+
+
+def test_cpu_of_the_process_and_of_the_system_have_charts_of_their_own(open_page: Any, tmp_path: Path) -> None:
+    builder = TraceBuilder().step(0, 0, STEP_NS).op("a", 1000, 5000)
+    for number in range(5):
+        for name in ("process CPU %", "system CPU %"):
+            builder.op(name, number * 1000, 0, layer="hardware", kind="counter", value=50.0 + number)
+    page = open_page(up.write(up.Run(traces=(builder.build(),)), tmp_path / "report.html"))
+    assert page.locator("#hardware-charts h3").all_inner_texts() == [
+        "CPU of the process (100% is one core)",
+        "CPU of the system (100% is all cores)",
+    ]
+
+
+def test_warm_up_steps_are_explained_where_there_are_some(report: Path, open_page: Any, tmp_path: Path) -> None:
+    with up.Profiler(output_dir=tmp_path, level=1, schedule=up.schedule(wait=1, warmup=1, active=1)) as prof:
+        for _ in range(3):
+            prof.step()
+    page = open_page(up.write(up.read(tmp_path), tmp_path / "report.html"))
+    assert "Warm-up steps are recorded and dropped" in page.inner_text("#steps-chart .sentence")
+    assert "Warm-up" not in open_page(report).inner_text("#steps-chart .sentence")
+
+
 # --- touch --------------------------------------------------------------------------------------------------------
 
 
@@ -358,6 +630,13 @@ def test_two_fingers_zoom_and_one_moves(report: Path, open_page: Any, eventually
     touch.end()
     assert eventually(page, lambda: int(address(page)["timeline"].split("-")[0]) < first)
     assert page.evaluate("visualViewport.scale") == 1
+
+
+def test_the_help_of_a_timeline_is_about_touch_on_a_touch_screen(report: Path, open_page: Any) -> None:
+    options = {"has_touch": True, "is_mobile": True, "viewport": {"width": 390, "height": 800}}
+    on_phone, on_desk = (open_page(report, **more).inner_text("#timeline-help") for more in (options, {}))
+    assert on_phone.startswith("Two fingers: zoom")
+    assert on_desk.startswith("Wheel or W and S: zoom")
 
 
 class Touch:

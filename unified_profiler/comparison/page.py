@@ -17,10 +17,12 @@ from unified_profiler.report.page import asset
 
 SHARED_SCRIPTS = ("texts.js", "elements.js", "address.js", "keys.js", "theme.js")
 """Scripts of the report that the page uses too."""
-_OF_SCRIPTS = ("ui.rows_of", "ui.keys.")
+_OF_SCRIPTS = ("ui.diff.rows_of", "ui.no_match", "ui.clear_search", "ui.keys.")
 """Beginnings of the keys of texts that only the scripts show."""
 _PACKAGE = "unified_profiler.comparison"
 _GIGA = 1e9
+_MOST_SPREAD = 10
+"""The largest spread that is written out; the number of a larger one means no more than that."""
 
 
 def page(diff: DiffRecord, *, language: str = "en") -> str:
@@ -67,8 +69,10 @@ def _share(part: float | None) -> str:
 
 def _spread(measured: Measured) -> str:
     """Return half the interquartile range, relative to the median."""
-    part = (measured.high_ns - measured.low_ns) / 2 / measured.time_ns if measured.time_ns else None
-    return "" if part is None else f"\u00b1{part:.0%}"
+    if not measured.time_ns:
+        return ""
+    part = (measured.high_ns - measured.low_ns) / 2 / measured.time_ns
+    return f"\u00b1>{_MOST_SPREAD:.0%}" if part > _MOST_SPREAD else f"\u00b1{part:.0%}"
 
 
 @cache

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from unified_profiler.analysis import Result
-from unified_profiler.analysis.categories import operators_by_category
 from unified_profiler.engine import Source
 from unified_profiler.model.nesting import Ints
 from unified_profiler.presentation.texts import LANGUAGES, format_value, render_hint, shortened, texts
@@ -132,10 +131,9 @@ def _categories(analyses: Analyses, by: str) -> dict[Any, str]:
     """Return the category of each name or operator; of several, the one with the largest time."""
     if by == "module":
         return {}
-    if by == "op":
-        return {op: name for name, operators in operators_by_category().items() for op in operators}
-    rows = analyses.operators("name", "category").rows
-    return {row.name: row.category for row in reversed(rows)}
+    key = "op" if by == "op" else "name"
+    rows = analyses.operators(key, "category").rows
+    return {getattr(row, key): row.category for row in reversed(rows)}
 
 
 def _with_category(table: dict[str, Any], categories: dict[Any, str]) -> dict[str, Any]:

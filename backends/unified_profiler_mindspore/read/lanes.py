@@ -11,6 +11,12 @@ from unified_profiler.model.nesting import FIRST_LANE, Ints
 KERNEL_LANE = FIRST_LANE + (1 << 20)
 """The first lane of kernels, far above the lanes that other frameworks in the same trace may use."""
 
+OPERATORS = "mindspore operators"
+"""Name of the lanes of operators on the host.
+
+MindSpore does not record which thread ran their kernels, only that it is not the program's.
+"""
+
 
 def lanes_of(start_ns: Ints, duration_ns: Ints) -> Ints:
     """Return a lane for each kernel so that no two in a lane overlap: one lane, unless kernels ran concurrently.

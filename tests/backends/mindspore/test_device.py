@@ -227,7 +227,7 @@ def test_all_kernels_that_a_call_launched_are_linked_with_it(copy: Path) -> None
 
 def test_kernels_of_the_host_are_operators(sample: list[dict[str, Any]]) -> None:
     row = one(sample, name="Cast", kind="op")
-    assert (row["device"], row["thread"], row["direction"]) == ("cpu:0", "mindspore kernels", "forward")
+    assert (row["device"], row["thread"], row["direction"]) == ("cpu:0", "mindspore operators", "forward")
 
 
 def test_what_is_derived_from_the_rest_is_left_out(sample: list[dict[str, Any]]) -> None:

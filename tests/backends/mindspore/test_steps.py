@@ -72,7 +72,7 @@ def test_kernels_are_in_a_lane_of_their_own(step: Train) -> None:
         step()
         prof.step()
     kernels = ops_of(prof.traces[0])
-    assert set(kernels.column("thread").to_pylist()) == {"mindspore kernels"}
+    assert set(kernels.column("thread").to_pylist()) == {"mindspore operators"}
     assert set(kernels.column("depth").to_pylist()) == {0}
 
 

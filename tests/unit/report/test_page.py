@@ -68,9 +68,10 @@ def test_every_rank_has_tables_of_its_own(two_ranks: up.Run) -> None:
     assert {line["rank"] for line in content["timelines"]} == {0, 1}
 
 
-def test_a_name_has_the_category_in_which_it_took_most() -> None:
+@pytest.mark.parametrize("by", ["name", "op", "shapes"])
+def test_a_row_has_the_category_in_which_it_took_most(by: str) -> None:
     trace = TraceBuilder().op("add", 0, 5, op="Add").op("add", 10, 50, op="Add", direction="update").build()
-    ((row,),) = [table["rows"] for table in document(trace)["operators"]["name"]]
+    ((row,),) = [table["rows"] for table in document(trace)["operators"][by]]
     assert row[-1] == "optimizer"
 
 

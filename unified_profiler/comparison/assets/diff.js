@@ -45,7 +45,8 @@
       }
     };
     below(tree, true, false);
-    byId('count').textContent = up.text('ui.rows_of', {shown_count: found, all_count: nodes.length});
+    byId('count').textContent = up.text('ui.diff.rows_of', {shown_count: found, all_count: nodes.length});
+    byId('no-match').replaceChildren(...(words && !found ? [up.noMatch(search.value, () => up.write(search, ''))] : []));
   }
 
   function searched() {
@@ -139,6 +140,7 @@
 
   grow();
   listen();
+  up.markCutEdge(table.parentElement);
   up.keyboardHelp({
     dialog: byId('keys'), button: byId('keys-button'), search: () => search,
     keys: [[['/'], 'ui.keys.search'], [['Enter', 'Space'], 'ui.keys.fold'], [['?'], 'ui.keys.overview'], [['Esc'], 'ui.keys.close']],

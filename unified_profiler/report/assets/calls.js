@@ -4,20 +4,22 @@
   const DEEPEST = 40;           // callers of callers in the tree from the bottom up
   const SMALLEST = 1 / 5000;    // of the whole: smaller nodes of that tree are left out
 
-  /** The callers of some names and what they call: two lists of {name, duration, calls}, the longest first. */
+  /** The callers of some names and what they call: two lists of {name, label, duration, calls}, the longest first. */
   function callsOf(slices, isWanted) {
     const parents = slices.parents();
     const {names} = slices.source;
     const [callers, callees] = [new Map(), new Map()];
-    const add = (sums, slice, name) => {
-      const sum = sums.get(name) ?? {name, duration: 0, calls: 0};
-      sums.set(name, {name, duration: sum.duration + slices.duration(slice), calls: sum.calls + slices.calls(slice)});
+    const nameOf = slice => (slice < 0 ? null : names[slices.name[slice]]);
+    /* The time and calls of a slice, for the name of another one. */
+    const add = (sums, slice, named) => {
+      const name = nameOf(named);
+      const sum = sums.get(name) ?? {name, label: named < 0 ? null : slices.label(named), duration: 0, calls: 0};
+      sums.set(name, {...sum, duration: sum.duration + slices.duration(slice), calls: sum.calls + slices.calls(slice)});
     };
     for (let slice = 0; slice < slices.count; slice++) {
-      const name = names[slices.name[slice]];
-      const caller = parents[slice] < 0 ? null : names[slices.name[parents[slice]]];
-      if (isWanted(name)) add(callers, slice, caller);
-      if (caller !== null && isWanted(caller)) add(callees, slice, name);
+      const caller = parents[slice];
+      if (isWanted(nameOf(slice))) add(callers, slice, caller);
+      if (caller >= 0 && isWanted(nameOf(caller))) add(callees, slice, slice);
     }
     return [callers, callees].map(sums => [...sums.values()].sort((a, b) => b.duration - a.duration));
   }

@@ -16,10 +16,25 @@
   const isNarrow = () => matchMedia('(max-width: 40rem)').matches;
   const byId = id => document.getElementById(id);
 
-  /** A name in a cell or a list: isolated from the text around it, with the whole name as its title. */
-  function nameElement(name, most = 160) {
-    const [whole, short] = [up.visible(name), up.visible(name, most)];
-    return element('bdi', {class: 'name', title: whole.length > 24 ? whole : null}, short);
+  const LONG_NAME = 24;
+  const NAME_END = 12;          // as many characters as report.css keeps room for
+
+  /**
+   * A name in a cell or a list: isolated from the text around it, with the whole name as its title.
+   * `ends`: where there is little room, its middle is left out, since long names of operators differ in their ends;
+   * those of kernels in C++ do not, which end with the types of their arguments.
+   */
+  function nameElement(name, {most = 160, ends = false} = {}) {
+    const [whole, short] = [up.visible(name), [...up.visible(name, most)]];
+    const parts = [short.slice(0, -NAME_END), short.slice(-NAME_END)].map(part => part.join(''));
+    const children = ends && short.length > NAME_END && !/[)…]$/u.test(short.join('')) ? [element('span', {class: 'start'}, parts[0]), parts[1]] : [short.join('')];
+    return element('bdi', {class: 'name', title: whole.length > LONG_NAME ? whole : null}, ...children);
+  }
+
+  /** What a table has in the place of its rows if none contains the searched text, with a button that clears the search. */
+  function noMatch(search, clear) {
+    const button = element('button', {type: 'button', onclick: clear}, up.text('ui.clear_search'));
+    return element('p', {class: 'no-match'}, up.text('ui.no_match', {search}), ' ', button);
   }
 
   /** Fill a select; options are [value, text]. Keeps the choice if it is still there, and hides a choice of one. */
@@ -48,11 +63,21 @@
     for (const found of document.querySelectorAll('[data-placeholder]')) found.placeholder = up.text(found.dataset.placeholder);
   }
 
+  /** Mark the parent of a window as `data-cut` while the window has more to its right: a scrollbar may be out of sight. */
+  function markCutEdge(scrolled) {
+    const mark = () => {
+      scrolled.parentElement.toggleAttribute('data-cut', scrolled.scrollWidth - scrolled.clientWidth - scrolled.scrollLeft > 1);
+    };
+    scrolled.addEventListener('scroll', mark, {passive: true});
+    const observer = new ResizeObserver(mark);
+    for (const sized of [scrolled, ...scrolled.children]) observer.observe(sized);
+  }
+
   /** Run a function once for many calls in a row. */
   function later(run, milliseconds) {
     let timer;
     return (...values) => { clearTimeout(timer); timer = setTimeout(run, milliseconds, ...values); };
   }
 
-  Object.assign(up, {element, byId, isNarrow, nameElement, fillSelect, plainTable, translatePage, later});
+  Object.assign(up, {element, byId, isNarrow, nameElement, noMatch, markCutEdge, fillSelect, plainTable, translatePage, later});
 })(window.unifiedProfilerReport ??= {});

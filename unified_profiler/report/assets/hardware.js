@@ -1,15 +1,15 @@
 'use strict';
 /* Curves over time: what the hardware did and what was allocated, a chart for each group and unit. */
 (up => {
-  const FAMILIES = ['cpu', 'cores', 'memory', 'system_memory', 'gpu', 'disk', 'network', 'other'];
+  const FAMILIES = ['cpu', 'system_cpu', 'cores', 'memory', 'system_memory', 'gpu', 'disk', 'network', 'other'];
   const MOST_NAMED = 8;         // curves that get a color and a place in the legend
 
   const SHADE = {
     type: 'rect', xref: 'x', yref: 'paper', y0: 0, y1: 1, layer: 'below', line: {width: 0}, fillcolor: 'rgba(58,110,168,0.13)',
   };
 
-  /** What curves share a chart: the memory of the machine would flatten that of the process. */
-  const family = ({group, name}) => (group === 'memory' && name.startsWith('system ') ? 'system_memory' : group);
+  /** What curves share a chart: the memory of the machine would flatten that of the process, and its CPU has another 100 %. */
+  const family = ({group, name}) => (['cpu', 'memory'].includes(group) && name.startsWith('system ') ? `system_${group}` : group);
 
   /** The charts there are: each family of curves, once for each unit in it. */
   function hardwareCharts({curves}) {

@@ -24,8 +24,10 @@
     return Object.fromEntries(entries.map(([key, text]) => [key, key === 'hardware' && sampled ? 'ui.missing.samples' : text]));
   }
 
-  /** Remove the sections without data, let their links lead to the list of what is missing, and write that list. */
-  function drawMissing(missing) {
+  const CODE = /((?:unified-profiler )?run --[\w-]+(?: \d+)?|unified-profiler run|\w+\([^()]*\))/;
+
+  /** Remove the sections without data, and let their links lead to the list of what is missing. */
+  function removeMissing(missing) {
     for (const [id, reason] of Object.entries(missing)) {
       up.byId(id)?.remove();
       const link = document.querySelector(`nav a[href="#${id}"]`);
@@ -35,11 +37,15 @@
       const label = document.querySelector(`#operators-grouping [value=${value}]`).closest('label');
       if (id in missing) label.dataset.title = missing[id];
     }
-    const title = id => (up.has(`ui.sections.${id}`) ? `ui.sections.${id}` : `ui.missing.${id}_title`);
-    const entries = Object.entries(missing).map(([id, reason]) => up.element('div', {'data-missing': id},
-      up.element('dt', {'data-text': title(id)}), up.element('dd', {'data-text': reason})));
-    up.byId('missing-list').replaceChildren(...entries);
-    if (!entries.length) up.byId('missing').remove();
+    if (!Object.keys(missing).length) up.byId('missing').remove();
+  }
+
+  /** Write the list of what is missing, with options and calls as code. */
+  function listMissing(missing) {
+    const title = id => up.text(up.has(`ui.sections.${id}`) ? `ui.sections.${id}` : `ui.missing.${id}_title`);
+    const marked = text => text.split(CODE).map((part, at) => (at % 2 ? up.element('code', {}, part) : part));
+    up.byId('missing-list')?.replaceChildren(...Object.entries(missing).map(([id, reason]) => up.element('div', {'data-missing': id},
+      up.element('dt', {}, title(id)), up.element('dd', {}, ...marked(up.text(reason))))));
   }
 
   function disable(link, reason) {
@@ -48,5 +54,5 @@
     link.dataset.title = reason;
   }
 
-  Object.assign(up, {missing, drawMissing});
+  Object.assign(up, {missing, removeMissing, listMissing});
 })(window.unifiedProfilerReport ??= {});

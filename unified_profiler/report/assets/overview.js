@@ -9,7 +9,7 @@
     document.title = `${up.visible(title, 120)} · unified_profiler`;
     up.byId('to-ranks').hidden = !summary.ranks_verdict.length;
     up.byId('to-devices').hidden = !summary.devices.length;
-    drawCommand(summary.command);
+    drawCommand(summary.command, title);
     up.byId('notices').replaceChildren(...summary.notices.map(notice => noticeItem('notice', notice)));
     up.byId('findings').replaceChildren(...findings(summary));
     up.byId('figures').replaceChildren(...keyFigures(summary));
@@ -21,12 +21,12 @@
     up.byId('made-by').textContent = up.text('ui.footer.made_by', {version: summary.profiler_version});
   }
 
-  function drawCommand(command) {
+  /** The command line of the script, unless it is no more than the name in the title. */
+  function drawCommand(command, title) {
     const host = up.byId('overview-command');
-    host.hidden = !command.length;
+    host.hidden = command.length < 2 && title.startsWith(command[0] ?? '');
     const whole = command.map(word => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word}'`)).join(' ');
-    const prompt = up.element('span', {'aria-hidden': 'true'}, '$ ');
-    host.replaceChildren(prompt, up.element('bdi', {title: up.visible(whole, 2000)}, up.visible(whole, 400)));
+    host.replaceChildren(up.element('bdi', {title: up.visible(whole, 2000)}, up.visible(whole, 400)));
   }
 
   /** A notice in a list, with its level in front. */
@@ -104,7 +104,6 @@
       ['run', up.visible(summary.run, 120)],
       ['frameworks', Object.entries(summary.frameworks).map(([name, version]) => `${name} ${version}`).join(', ')],
       ['started', summary.started_ns && up.moment(summary.started_ns)],
-      ['duration', summary.duration_ns && up.duration(summary.duration_ns)],
       ['ranks', up.text('ui.facts.ranks_of', {rank_count: summary.ranks.length, world_count: summary.world_size})],
       ['host', few(different('host'))],
       ['platform', few(different('platform'))],

@@ -53,8 +53,9 @@
     up.keyboardHelp({dialog: up.byId('keys'), button: up.byId('keys-button'), search: searchInView, keys: KEYS});
     up.addReadingLinks();
     const missing = up.missing(data);
-    up.drawMissing(missing);
+    up.removeMissing(missing);
     up.translatePage();
+    redraw(() => up.listMissing(missing));
     redraw(() => up.drawOverview(data));
     const when = (id, make) => (id in missing ? null : make());
     const timeline = when('timeline', () => up.timelineSection(data));
@@ -134,7 +135,7 @@
 
   /** Mark the link of the section that is being read. */
   function followSections() {
-    const links = new Map([...document.querySelectorAll('.top nav a')].map(link => [link.hash.slice(1), link]));
+    const links = new Map([...document.querySelectorAll('.top nav a:not([aria-disabled])')].map(link => [link.hash.slice(1), link]));
     const seen = new Set();
     const observer = new IntersectionObserver(entries => {
       for (const {target, isIntersecting} of entries) isIntersecting ? seen.add(target.id) : seen.delete(target.id);

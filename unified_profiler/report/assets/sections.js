@@ -60,6 +60,7 @@
       const nothing = chosen.rows.length ? '' : up.text('ui.nothing');
       part('left-out').textContent = chosen.left_out ? up.text('ui.left_out.rows', {left_count: chosen.left_out}) : nothing;
     };
+    table.onclear = () => up.write(search, '');
     up.keepField(search, () => table.setSearch(search.value));
     table.search = search.value.trim().toLowerCase();
     draw();
@@ -115,7 +116,13 @@
         if (zoom) view.look(Number(zoom[1]), Number(zoom[2]));
         zoom = null;
       },
-      refresh() { if (view.slices) { annotate(); search(); view.refresh(); if (view.selected >= 0) view.on.choose(view.selected); } },
+      refresh() {
+        if (!view.slices) return;
+        annotate();
+        search();
+        view.refresh();
+        if (view.selected >= 0) view.on.choose(view.selected);
+      },
       /** Highlight what a text finds, and choose the longest of it. */
       find(text) {
         up.write(part('search'), text);
@@ -148,18 +155,18 @@
     for (const [column, found] of [['module', slices.text(slice, 'module')], ['input_shapes', slices.text(slice, 'shapes', 'shapes')]]) {
       if (found) pairs.push(pair(`column.${column}`, up.visible(found, 400)));
     }
-    return [up.visible(slices.source.names[slices.name[slice]]), ...pairs];
+    return [slices.label(slice), ...pairs];
   }
 
   function sentenceOf([name, ...pairs]) {
     return [name, ...pairs.map(([label, value]) => `${label} ${value}`)].join(up.text('ui.slices.separator'));
   }
 
-  /** Decode slices when they are first shown; `changed` makes another source of one. */
-  function decoder(document, changed = source => source) {
+  /** Decode slices when they are first shown; `changed` makes another source of one, `label` is that of Slices. */
+  function decoder(document, {changed = source => source, label} = {}) {
     const decoded = new Map();
     return source => {
-      if (!decoded.has(source)) decoded.set(source, new up.Slices(changed(source), document.categories));
+      if (!decoded.has(source)) decoded.set(source, new up.Slices(changed(source), document.categories, label));
       return decoded.get(source);
     };
   }
@@ -167,7 +174,7 @@
   /** The call tree, from the top down or from the bottom up. */
   function flameSection(document) {
     const decode = decoder(document);
-    const decodeUpsideDown = decoder(document, source => up.fromBottomUp(decode(source)));
+    const decodeUpsideDown = decoder(document, {changed: source => up.fromBottomUp(decode(source))});
     const [rank, direction] = [up.byId('flame-rank'), up.byId('flame-direction')];
     const isUpsideDown = () => direction.querySelector('input:checked').value === 'bottom';
     const draw = () => up.fillSelect(rank, rankOptions(document.flames.map(flame => flame.rank), false));
@@ -178,7 +185,7 @@
     const drawPath = () => {
       const {slices, selected} = section.view;
       const zoom = slice => { section.view.choose(slice); section.view.zoomTo(slice); };
-      const name = slice => up.nameElement(slices.source.names[slices.name[slice]], 40);
+      const name = slice => up.nameElement(slices.label(slice), {most: 40});
       const step = slice => up.element('li', {}, up.element('button', {type: 'button', onclick: () => zoom(slice)}, name(slice)));
       up.byId('flame-path').replaceChildren(...(selected < 0 ? [] : slices.path(selected)).map(step));
     };
@@ -205,11 +212,10 @@
   function describeSelf(slices, slice) {
     const whole = slices.source.duration || 1;
     const root = slices.path(slice)[0];
-    const name = index => up.visible(slices.source.names[slices.name[index]]);
     const spent = `${up.duration(slices.duration(slice))} (${up.share(slices.duration(slice) / whole)})`;
     return [
-      name(slice),
-      [root === slice ? up.text('ui.slices.self') : up.text('ui.flame.self_of', {name: name(root)}), spent],
+      slices.label(slice),
+      [root === slice ? up.text('ui.slices.self') : up.text('ui.flame.self_of', {name: slices.label(root)}), spent],
       [up.text('column.call_count'), up.count(slices.calls(slice))],
       [up.text('column.category'), up.word('category', slices.categoryName(slice))],
     ];

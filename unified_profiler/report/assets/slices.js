@@ -2,7 +2,8 @@
 /* The slices of a timeline or call tree: decoded, in lanes (one per track and depth), and found by time. */
 (up => {
   class Slices {
-    constructor(source, categories) {
+    /** @param {Function} label  writes a name in the language of now, if it is not to be as it is */
+    constructor(source, categories, label = name => name) {
       const {slices} = source;
       this.source = source;
       this.categoryNames = categories;
@@ -12,11 +13,17 @@
       this.category = Uint8Array.from(slices.category);
       this.name = Uint32Array.from(slices.name);
       this.lanes = lanesOf(slices);
-      this.relabel(name => name);
+      const steps = new Set(this.name.filter((_, slice) => this.categoryName(slice) === 'step'));
+      this.write = () => source.names.map((name, at) => up.visible(steps.has(at) ? stepLabel(name) : label(name)));
     }
 
-    /** Write names in the language of now, where they are words of ours. */
-    relabel(name) { this.labels = this.source.names.map(found => up.visible(name(found), 200)); }
+    /** All names as they are shown: those that are words of ours in the language of now. */
+    get labels() {
+      if (this.language !== up.language()) Object.assign(this, {language: up.language(), written: this.write()});
+      return this.written;
+    }
+
+    label(slice) { return this.labels[this.name[slice]]; }
 
     duration(slice) { return this.source.slices.duration[slice]; }
     self(slice) { return this.source.slices.self[slice]; }
@@ -80,7 +87,7 @@
       const wanted = text.toLowerCase().split('|').map(part => part.trim()).filter(Boolean).map(part => /^"(.+)"$/.exec(part) ?? part);
       if (!wanted.length) return null;
       const matches = found => Number(wanted.some(part => (typeof part === 'string' ? found.includes(part) : found === part[1])));
-      const ofName = this.source.names.map(name => matches(name.toLowerCase()));
+      const ofName = this.source.names.map((name, at) => matches(name.toLowerCase()) || matches(this.labels[at].toLowerCase()));
       const ofModule = (this.source.modules ?? []).map(module => matches(module.toLowerCase()));
       const {module} = this.source.slices;
       return Uint8Array.from(this.name, (name, slice) => ofName[name] || ofModule[module?.[slice]] || 0);
@@ -98,6 +105,13 @@
 
     /** Indices of the categories that occur. */
     categories() { return [...new Set(this.category)].sort((a, b) => a - b); }
+  }
+
+  /** The name of a step, `step 2`, or of all of them together, `step`. */
+  function stepLabel(name) {
+    const [, number] = /^step (\d+)$/.exec(name) ?? [];
+    if (number !== undefined) return up.text('ui.step_number', {step: number});
+    return name === 'step' ? up.word('category', 'step') : name;
   }
 
   function sums(deltas) {

@@ -5,6 +5,14 @@
   const LABEL_FROM = 26;
   const FONT_SIZE = 11.5;
 
+  const OWN_LANE = /^(main thread|worker|lane|thread|mindspore operators)((?: \d+)?(?: \(\d+\))?)$/;
+
+  /** The name of a lane: in the language of now if it is one of ours, else as the native profiler has it. */
+  function laneName(name) {
+    const [, own, number] = OWN_LANE.exec(name) ?? [];
+    return own ? up.word('lane', own) + number : name;
+  }
+
   class SlicesPainter {
     constructor(canvas, categories) {
       Object.assign(this, {canvas, categories, widths: new Map()});
@@ -35,7 +43,7 @@
           y += this.titles.length || y > AXIS ? GAP : 0;
           const {name, device} = slices.source.tracks[track];
           if (name) {
-            this.titles.push({y, text: [name, device].filter(Boolean).map(part => up.visible(part, 80)).join(' · ')});
+            this.titles.push({y, name, device});
             y += TRACK;
           } else y += GAP;
         }
@@ -141,7 +149,8 @@
     drawTitles() {
       const {context, page, view} = this;
       context.font = `600 ${FONT_SIZE}px ${page.font}`;
-      for (const {y, text} of this.titles) {
+      for (const {y, name, device} of this.titles) {
+        const text = [laneName(name), device].filter(Boolean).map(part => up.visible(part, 80)).join(' · ');
         const top = y - view.top;
         if (top < AXIS - TRACK || top > view.height) continue;
         context.fillStyle = page.line;

@@ -56,6 +56,7 @@
     const longest = largest(above.map(({duration}) => duration));
     return [
       up.text(recorded.length ? 'ui.steps.sentence' : 'ui.steps.none_recorded', {...counts, ...range}),
+      recorded.length && ranks.some(steps => steps.phase.includes(1)) ? up.text('ui.steps.warmup') : '',
       above.length ? up.text('ui.steps.beyond', {beyond_count: above.length, longest_ns: longest}) : '',
       left ? up.text('ui.left_out.steps', {left_count: left}) : '',
     ].filter(Boolean).join(up.text('ui.sentence_separator'));

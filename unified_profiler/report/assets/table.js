@@ -3,9 +3,9 @@
 (up => {
   const ROW_HEIGHT = 30;
   const MARGIN_ROWS = 8;
-  const WIDTHS = {name: 240, text: 150, category: 192, share: 104, number: 118};
-
-  const NARROW_NAME = 150;
+  const WIDTHS = {name: 200, text: 150, category: 216, share: 92, number: 118};
+  const NUMBER_WIDTHS = {ns: 106, bytes: 126, flops: 92, count: 92};  // by the end of the key
+  const NARROW_NAME = 170;
 
   class DataTable {
     /** @param {HTMLElement} host  is filled; must have a label for screen readers */
@@ -15,13 +15,15 @@
       this.columnWidths = up.element('colgroup');
       this.table = up.element('table', {}, this.columnWidths, this.head, this.body);
       const label = host.getAttribute('aria-label');
-      this.window = up.element('div', {class: 'table-window', tabindex: 0, role: 'region', 'aria-label': label}, this.table);
+      this.noMatch = up.element('div', {role: 'status'});
+      this.window = up.element('div', {class: 'table-window', tabindex: 0, role: 'region', 'aria-label': label}, this.table, this.noMatch);
       this.window.addEventListener('scroll', () => requestAnimationFrame(() => this.drawRows()), {passive: true});
       host.classList.add('data-table');
       host.replaceChildren(this.window);
+      up.markCutEdge(this.window);
       this.search = '';
       this.columns = this.rows = this.order = [];
-      this.onchange = this.onsort = () => {};
+      this.onchange = this.onsort = this.onselect = this.onclear = () => {};
       this.selected = -1;
     }
 
@@ -35,6 +37,7 @@
       });
       this.window.addEventListener('keydown', event => {
         const by = {ArrowDown: 1, ArrowUp: -1}[event.key];
+        if (event.key === 'Escape' && this.selected >= 0) this.select(this.selected);
         if (!by || event.target !== this.window) return;
         event.preventDefault();
         const at = this.order.indexOf(this.selected);
@@ -64,7 +67,8 @@
      * @param {object} sort  {key, descending}: the order to begin with
      */
     setData(columns, rows, sort) {
-      Object.assign(this, {columns, rows, haystack: null, selected: rows === this.rows ? this.selected : -1});
+      if (rows !== this.rows && this.selected >= 0) this.select(this.selected);
+      Object.assign(this, {columns, rows, haystack: null});
       if (!columns.some(column => column.key === this.sort?.key)) this.sort = {...sort};
       this.window.setAttribute('aria-label', this.window.parentElement.getAttribute('aria-label'));
       this.drawHead();
@@ -91,6 +95,7 @@
       const column = this.columns.find(found => found.key === this.sort?.key);
       this.order = [...this.rows.keys()].filter(row => this.matches(row));
       if (column) this.order.sort(this.comparison(column));
+      if (this.selected >= 0 && !this.order.includes(this.selected)) this.select(this.selected);
       this.table.setAttribute('aria-rowcount', this.order.length + 1);
       this.window.scrollTop = 0;
       this.drawRows();
@@ -119,11 +124,10 @@
     }
 
     drawHead() {
-      const width = ({kind}) => (up.isNarrow() && kind === 'name' ? NARROW_NAME : WIDTHS[kind]);
-      this.table.style.minWidth = `${this.columns.reduce((sum, column) => sum + width(column), 0)}px`;
+      this.table.style.minWidth = `${this.columns.reduce((sum, column) => sum + widthOf(column), 0)}px`;
       const col = column => {
         const made = up.element('col');
-        if (column.kind !== 'name') made.style.width = `${width(column)}px`;
+        if (column.kind !== 'name') made.style.width = `${widthOf(column)}px`;
         return made;
       };
       this.columnWidths.replaceChildren(...this.columns.map(col));
@@ -144,6 +148,7 @@
       const last = Math.min(count, first + Math.ceil(height / ROW_HEIGHT) + 2 * MARGIN_ROWS);
       const rows = this.order.slice(first, last).map((row, offset) => this.row(row, first + offset));
       this.body.replaceChildren(this.space(first), ...rows, this.space(count - last));
+      this.noMatch.replaceChildren(...(this.search && !count ? [up.noMatch(this.search, this.onclear)] : []));
     }
 
     space(rows) {
@@ -168,6 +173,19 @@
     }
   }
 
+  function widthOf({key, kind, title}) {
+    if (kind === 'name') return up.isNarrow() ? NARROW_NAME : WIDTHS.name;
+    return Math.max((kind === 'number' && NUMBER_WIDTHS[key.split('_').at(-1)]) || WIDTHS[kind], headingWidth(title));
+  }
+
+  const ruler = document.createElement('canvas').getContext('2d');
+
+  /** The width of the longest word of a heading, which is not broken within words, and of the room around it. */
+  function headingWidth(title) {
+    ruler.font = `600 12.8px ${getComputedStyle(document.body).fontFamily}`;
+    return Math.ceil(Math.max(...title.split(' ').map(word => ruler.measureText(word).width))) + 24;
+  }
+
   const searchable = ({kind, index}, cells) => (kind === 'category' ? up.word('category', cells[index]) : String(cells[index] ?? ''));
 
   function cellElement({key, kind, index}, cells, tag) {
@@ -176,9 +194,12 @@
     if (kind === 'category') cell.append(categoryMark(value));
     else if (kind === 'number') cell.append(up.show(key, value));
     else if (kind === 'share') cell.append(bar(value), up.show(key, value));
-    else cell.append(value === null || value === undefined || value === '' ? '–' : up.nameElement(value));
+    else cell.append((value ?? '') === '' ? nothing(key) : up.nameElement(value, {ends: true}));
     return cell;
   }
+
+  /** What stands for a missing value: of a few columns, what that means. */
+  const nothing = key => (up.has(`ui.none.${key}`) ? up.text(`ui.none.${key}`) : '–');
 
   function bar(share) {
     const made = up.element('span', {class: 'bar', 'aria-hidden': 'true'});
@@ -196,5 +217,5 @@
   /** Whether a column says anything: those that were not recorded are all 0 or null. */
   const saysAnything = (rows, index) => rows.some(row => ![null, undefined, 0, ''].includes(row[index]));
 
-  Object.assign(up, {DataTable, categoryMark, saysAnything});
+  Object.assign(up, {DataTable, categoryMark, saysAnything, nothing});
 })(window.unifiedProfilerReport ??= {});

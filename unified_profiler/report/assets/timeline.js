@@ -10,8 +10,8 @@
    * @param {object} data  {timelines, categories, left}: left counts the steps without a timeline
    * @param {object} own  {describe, label}: what is said of a slice and how its name is written, if not as elsewhere
    */
-  function stepTimelines(id, data, {describe, label = name => name} = {}) {
-    const decode = up.decoder(data);
+  function stepTimelines(id, data, {describe, label} = {}) {
+    const decode = up.decoder(data, {label});
     const part = name => up.byId(`${id}-${name}`);
     const [rank, step] = [part('rank'), part('step')];
     const section = up.slicesSection(id, data, {describe, activate: (slice, byKey) => byKey && section.view.zoomTo(slice)});
@@ -33,9 +33,7 @@
       part('next').disabled = step.selectedIndex >= step.options.length - 1;
     };
     const show = () => {
-      const slices = decode(ofRank()[step.selectedIndex]);
-      slices.relabel(label);
-      section.show(slices);
+      section.show(decode(ofRank()[step.selectedIndex]));
       ends();
     };
     const showChosen = () => {
@@ -76,7 +74,7 @@
     const named = ofRank().findIndex(found => String(found.step) === up.chosenInAddress('step'));
     if (named >= 0) step.value = named;
     show();
-    return {choose, find: section.find, goTo: section.goTo, draw: () => { fill(); ends(); section.view.slices.relabel(label); section.refresh(); }};
+    return {choose, find: section.find, goTo: section.goTo, draw: () => { fill(); ends(); section.refresh(); }};
   }
 
   Object.assign(up, {timelineSection, stepTimelines});

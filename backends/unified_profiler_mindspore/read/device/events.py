@@ -37,7 +37,7 @@ from unified_profiler_mindspore.read.device.trace_view import (
     nanoseconds,
     read_table,
 )
-from unified_profiler_mindspore.read.lanes import KERNEL_LANE
+from unified_profiler_mindspore.read.lanes import KERNEL_LANE, OPERATORS
 
 DERIVED = frozenset({"Scope Layer", "Overlap Analysis"})
 """Processes that the analysis derives from the others; not converted."""
@@ -140,7 +140,7 @@ class _TraceConverter:
                 if entry.ph == "M" or entry.ph in ARROWS or process in DERIVED:
                     continue
                 row = self._row(entry, TRACKS.get(process, _OTHER), process)
-                row["thread"] = "mindspore kernels" if process == "CPU OP" else threads.get((entry.pid, entry.tid))
+                row["thread"] = OPERATORS if process == "CPU OP" else threads.get((entry.pid, entry.tid))
                 row["correlation_id"] = correlations.get((entry.pid, entry.tid, entry.ts))
                 yield row
 

@@ -40,11 +40,8 @@ from unified_profiler_mindspore.read.host.launches import (
     read_pid,
     read_shapes,
 )
-from unified_profiler_mindspore.read.lanes import lanes_of
+from unified_profiler_mindspore.read.lanes import OPERATORS, lanes_of
 from unified_profiler_mindspore.read.note import NAME, DirectionSpan, OperatorCall, Recording, check_sizes, read_note
-
-THREAD = "mindspore kernels"
-"""Name of the lane of kernels: MindSpore does not record which thread ran them, only that it is not the program's."""
 
 USUAL_SIDE = "HostCpuOps"
 """The side on which all kernels of the host run; not repeated in the attributes."""
@@ -124,7 +121,7 @@ def _kernel_events(
         "start_ns": launches.start_ns,
         "duration_ns": launches.duration_ns,
         "tid": lanes_of(launches.start_ns, launches.duration_ns),
-        "thread": THREAD,
+        "thread": OPERATORS,
         "attributes": text_column(launches.kernel, map(_attributes, launches.names, launches.sides)),
     }
     columns |= canonical_columns(launches.kernel, kernels, details.table, spans=spans)
