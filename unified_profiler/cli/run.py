@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from enum import Enum
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -306,6 +307,7 @@ def _lines(outcome: Outcome, words: Words, *, verbose: bool) -> Iterator[str]:
         yield from outcome.signal.switches
     if not any(trace.info.frameworks for trace in outcome.run.traces):
         yield words("no_operators")
+    yield from _times_notes(outcome.run, words.language)
     yield from (words("hint", hint=hint) for hint in outcome.hints)
     yield from (_failure_line(failure, words) for failure in outcome.failures)
     if outcome.error is not None:
@@ -325,6 +327,38 @@ def _steps_line(outcome: Outcome, words: Words) -> str:
     signal = outcome.signal.name
     if outcome.signal.sources > 1:
         signal = words("sources", signal=signal, source_count=outcome.signal.sources)
-    steps = words("steps", step_count=outcome.steps, signal=signal)
+    steps = _recorded_steps(outcome, signal, words)
     start_up = None if outcome.run is None else next(iter(outcome.run.manifests.values())).start_up_ns
     return steps if start_up is None else words("start_up", steps=steps, start_up_ns=start_up)
+
+
+def _recorded_steps(outcome: Outcome, signal: str, words: Words) -> str:
+    """Return which steps were recorded, and whether these are fewer than planned."""
+    from unified_profiler.readers.listing import recorded_steps
+
+    count = 0 if outcome.run is None else _recorded_step_count(outcome.run)
+    if outcome.run is None or not count:
+        return words("steps", step_count=outcome.steps, signal=signal)
+    recorded = recorded_steps(trace.info for trace in outcome.run.traces)
+    steps = words("recorded", recorded=recorded, recorded_count=count, step_count=outcome.steps, signal=signal)
+    return words("fewer", steps=steps, planned_count=outcome.planned_steps) if count < outcome.planned_steps else steps
+
+
+def _recorded_step_count(run: Run) -> int:
+    from unified_profiler.schedule import Phase
+
+    return 0 if run.steps is None else run.steps.column("phase").to_pylist().count(Phase.RECORD.value)
+
+
+def _times_notes(run: Run, language: str) -> Iterator[str]:
+    """Yield what makes the recorded times unreliable: lack of CPU time, or else steps of a warm-up."""
+    from unified_profiler.presentation.texts import render_statement
+    from unified_profiler.report.analyses import Analyses
+    from unified_profiler.report.findings import record_later
+    from unified_profiler.report.notices import starvation
+
+    starved = Analyses(run).starved
+    yield from (render_statement("notice", each, language=language) for each in starvation(starved))
+    if not starved:
+        later = (record_later(manifest.overhead.steady_step) for manifest in run.manifests.values())
+        yield from (render_statement("finding", each, language=language) for each in chain.from_iterable(later))

@@ -90,7 +90,8 @@ class CycleRecord(Record):
     info: TraceInfo
 
 
-OverheadUnclear: TypeAlias = Literal["few_steps", "falling", "scatter"]
+OverheadUnclear: TypeAlias = Literal["starved", "few_steps", "falling", "scatter"]
+"""`starved` is never in a manifest: the counters of the traces show it."""
 
 
 class Overhead(Record):
@@ -103,6 +104,8 @@ class Overhead(Record):
     unclear: OverheadUnclear | None = "few_steps"
     """Why `ratio` does not show the cost of recording: too few unrecorded steps, step times that still fall as in a
     warm-up, or steps that vary more than the difference. None if it does."""
+    steady_step: Count | None = None
+    """If step times still fall: the step from which they no longer do; None if there is no such step."""
 
     @property
     def ratio(self) -> float | None:

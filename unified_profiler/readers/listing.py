@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -76,10 +77,15 @@ def _described(path: Path) -> dict[str, Any]:
         "program": " ".join(manifest.command) if manifest else None,
         "frameworks": ", ".join(sorted({name for info in infos for name in info.frameworks})) or None,
         "rank_count": len(run.ranks),
-        "steps": ", ".join(dict.fromkeys(_steps(info) for info in infos if info.first_step is not None)) or None,
+        "steps": recorded_steps(infos) or None,
         "event_count": sum(info.event_count for info in infos),
         "state": _state(run),
     }
+
+
+def recorded_steps(infos: Iterable[TraceInfo]) -> str:
+    """Return the recorded steps, such as `2-4, 7-9`; empty without steps."""
+    return ", ".join(dict.fromkeys(_steps(info) for info in infos if info.first_step is not None))
 
 
 def _steps(info: TraceInfo) -> str:

@@ -171,6 +171,20 @@ def test_a_cost_is_told_only_where_steps_show_it(unrecorded: list[int], recorded
     assert ("not clear" in finding.text) == (code != "step_overhead")
 
 
+def test_the_wait_that_records_steady_steps_is_advised() -> None:
+    now = 1_700_000_000_000_000_000
+    with up.Profiler(
+        level=1, schedule=up.schedule(wait=1, warmup=0, active=3, repeat=1), clock=lambda: now, hardware_hz=0
+    ) as prof:
+        for duration_us in [9000, 5000, 4000, 3000, 900, 800, 700, 600, 500, 400, 300, 200, *[100] * 20]:
+            now += duration_us * 1000
+            prof.step()
+    summary = up.summarize(prof.run)
+    advice = next(each for each in summary.findings if each.code == "record_later")
+    assert (summary.steps.steady_step, advice.values) == (12, {"step": 12, "wait": 15})
+    assert "run --wait 15, or schedule(wait=15)" in advice.text
+
+
 def test_the_verdict_about_the_ranks_is_that_of_the_rank_table(two_ranks: up.Run) -> None:
     verdict = up.summarize(two_ranks).ranks_verdict
     assert verdict == rank_table(two_ranks).verdict
