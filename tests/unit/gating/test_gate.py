@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -13,9 +13,11 @@ from unified_profiler.gating import Gate, Verdict, gate
 from unified_profiler.gating.judgment import FEWEST_STEPS
 from unified_profiler.gating.junit import junit
 from unified_profiler.gating.markdown import markdown
+from unified_profiler.gating.records import ContributionKind
 from unified_profiler.gating.text import as_text
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
+from unified_profiler.presentation.texts import LANGUAGES, texts
 from unified_profiler.testing.builders import TraceBuilder
 
 RunOf = Callable[..., Run]
@@ -257,6 +259,11 @@ def test_what_no_operator_covers_is_named(recorded: Recorded) -> None:
     (judgment,) = gate(recorded(OPS), recorded(OPS, seed=1, outside_ns=300_000)).judgments
     assert judgment.verdict is Verdict.REGRESSION
     assert [(each.kind, each.name) for each in judgment.contributions][:1] == [("uncovered", "uncovered")]
+
+
+def test_every_kind_of_contribution_has_a_word_in_every_language() -> None:
+    kinds = get_args(ContributionKind)
+    assert all(f"gate.kind.{kind}" in texts(language) for kind in kinds for language in LANGUAGES)
 
 
 def test_recorded_steps_must_confirm_what_one_run_shows(run_of: RunOf, recorded: Recorded) -> None:
