@@ -200,6 +200,7 @@ class _Launch:
         self._windows.end(_GAVE_WAY)
 
     def _outcome(self, code: int) -> Outcome:
+        self._profiler.program_ended(code)
         self._profiler.step_signal = self._finder.detector.result()
         try:
             with self._interruption.held():

@@ -145,6 +145,8 @@ class Manifest(Record):
     """None while the process runs, or if it was killed."""
     start_up_ns: Int64 | None = None
     """Time from the start of the script to its first step; None if the script marks its steps, or it is not known."""
+    exit_code: Int64 | None = None
+    """Exit code of the script; None if the run was not recorded by `unified-profiler run`, or did not end."""
     step_count: Count = 0
     cycles: tuple[CycleRecord, ...] = ()
     failures: tuple[Failure, ...] = ()

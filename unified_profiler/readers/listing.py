@@ -96,6 +96,9 @@ def _state(run: Run) -> str:
     failures = sum(len(manifest.failures) for manifest in run.manifests.values())
     if failures:
         return f"failures: {failures}"
+    codes = [manifest.exit_code for manifest in run.manifests.values() if manifest.exit_code]
+    if codes:
+        return f"failed, exit code: {codes[0]}"
     if not run.traces:
         return "no trace"
     if any(manifest.ended_ns is None for manifest in run.manifests.values()):

@@ -17,7 +17,13 @@ MOST_FILES = 5
 
 def notices(run: Run, summary: SummaryRecord, starved: Sequence[Starvation]) -> tuple[Statement, ...]:
     """Return the notices: first what makes all times misleading, then the most severe."""
-    statements = [*starvation(starved), *_no_data(run, summary), *_killed(summary), *_missing_ranks(summary)]
+    statements = [
+        *starvation(starved),
+        *_no_data(run, summary),
+        *_killed(summary),
+        *_script_failed(run),
+        *_missing_ranks(summary),
+    ]
     statements += [*_failures(run), *_incomplete(run), *_no_steps(run, summary), *_dominating_step(summary)]
     statements += [*_files_read(run), *_hints(run)]
     return tuple(statement.with_text("notice") for statement in statements)
@@ -54,6 +60,12 @@ def _killed(summary: SummaryRecord) -> Iterator[Statement]:
             )
 
 
+def _script_failed(run: Run) -> Iterator[Statement]:
+    for rank, manifest in run.manifests.items():
+        if manifest.exit_code:
+            yield statement("script_failed", "warning", rank=rank, exit_code=manifest.exit_code)
+
+
 def _missing_ranks(summary: SummaryRecord) -> Iterator[Statement]:
     """Report missing ranks of a run with several; a file with a single rank is a choice, not a loss."""
     present = len(summary.ranks)
@@ -79,7 +91,8 @@ def _incomplete(run: Run) -> Iterator[Statement]:
 
 def _no_steps(run: Run, summary: SummaryRecord) -> Iterator[Statement]:
     if run.traces and not summary.steps.recorded_count:
-        yield statement("no_steps", "info")
+        launched = any(manifest.exit_code is not None for manifest in run.manifests.values())
+        yield statement("no_steps_detected" if launched else "no_steps", "info")  # a hint names the reason
 
 
 def _files_read(run: Run) -> Iterator[Statement]:

@@ -196,15 +196,14 @@ def test_gate_takes_two_runs_as_arguments(invoke: Invoke, directory: Path) -> No
 # --- runs -----------------------------------------------------------------------------------------------------------
 
 
-def _empty_run(path: Path) -> None:
+def _empty_run(path: Path, *, exit_code: int | None = None) -> None:
     from unified_profiler.model.records import Manifest
     from unified_profiler.model.storage import write_text
 
     rank = path / "rank-00000"
     rank.mkdir(parents=True)
-    manifest = Manifest(
-        profiler_version="1", run=path.name, rank=0, host="h", pid=1, python="3", platform="p", started_ns=10**18
-    )
+    fields: dict[str, Any] = {"profiler_version": "1", "host": "h", "pid": 1, "python": "3", "platform": "p"}
+    manifest = Manifest(run=path.name, rank=0, started_ns=10**18, exit_code=exit_code, **fields)
     write_text(rank / "manifest.json", manifest.model_dump_json())
 
 
@@ -217,6 +216,12 @@ def test_a_newer_run_without_a_trace_does_not_hide_one_with_a_trace(invoke: Invo
         ("run", "complete", 8),
         ("later", "no trace", 0),
     ]
+
+
+def test_a_run_whose_script_failed_is_listed_as_such(invoke: Invoke, directory: Path) -> None:
+    _empty_run(Path("profile/later"), exit_code=2)
+    assert json.loads(invoke("runs", "profile", "--json").stdout)[-1]["state"] == "failed, exit code: 2"
+    assert "\u5931\u8d25\uff0c\u9000\u51fa\u7801: 2" in invoke("runs", "--language", "zh").stdout
 
 
 def test_a_damaged_run_is_listed_as_such(invoke: Invoke, directory: Path) -> None:

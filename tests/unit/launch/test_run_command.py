@@ -100,6 +100,7 @@ def test_of_a_script_that_fails_before_any_operator_only_the_traceback_is_shown(
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("Traceback")
     assert done.stderr.endswith("ValueError: of the script\n")
+    assert not list(script.parent.glob("profile/*"))
 
 
 TRAINING = """
