@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +16,7 @@ from unified_profiler.analysis.sql import load
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.keywords import checked_keywords
+from unified_profiler.model.option_effects import needs_synchronization
 from unified_profiler.model.statements import Statement, statement
 
 _COLUMNS = (
@@ -65,6 +67,8 @@ _TORCH_NAMES |= {f"{device}_time": "device_average_ns" for device in ("device", 
 _SELF_NS = "self_ns"
 """The column that rows are sorted by if nothing else is asked for."""
 _OF_DEVICES = frozenset({"self_device_share", "self_device_ns", "device_ns", "device_average_ns"})
+_RECORDED_BY = {"input_shapes": "no_shapes", "module": "no_modules", "stack": "no_stacks"}
+"""Columns that only an option records, and the sentences that name it."""
 _ALWAYS = frozenset({"self_cpu_share", "self_cpu_ns", "cpu_share", "cpu_ns", "cpu_average_ns", "call_count"})
 _NEEDED_BY = {"self_device_share": "device_ns", "self_device_ns": "device_ns", "device_average_ns": "device_ns"}
 
@@ -119,7 +123,7 @@ def op_table(
     groups = engine.run(sql, tables={"calls": calls})
     table = groups.drop_columns(["work_ns", "busy_ns", _SELF_NS])
     headings = {**{key: key.replace("_", " ").capitalize() for key in keys}, **_measured(table)}
-    remarks = _remarks(groups)
+    remarks = (*_missing(source, groups, keys), *_totals(groups)) if len(groups) else _no_operator()
     return Result(
         table=table.slice(0, row_limit),
         headings=headings,
@@ -162,7 +166,19 @@ def _has_values(table: pa.Table, name: str) -> bool:
     return bool(pc.any(pc.not_equal(table.column(name), 0)).as_py())
 
 
-def _remarks(groups: pa.Table) -> tuple[Statement, ...]:
+def _no_operator() -> tuple[Statement, ...]:
+    return (statement("no_operator").with_text("table"),)
+
+
+def _missing(source: Source, groups: pa.Table, keys: Sequence[str]) -> Iterator[Statement]:
+    """Name the option that records a column of the keys that is empty."""
+    for key in keys:
+        if key in _RECORDED_BY and groups.column(key).null_count == len(groups):
+            late = key == "module" and needs_synchronization(chain(*(trace.info.hints for trace in traces_of(source))))
+            yield statement("modules_ran_earlier" if late else _RECORDED_BY[key]).with_text("table")
+
+
+def _totals(groups: pa.Table) -> tuple[Statement, ...]:
     measured = ("self_cpu_ns", "busy_ns", "work_ns")
     cpu, busy, device = (pc.sum(groups.column(name)).as_py() or 0 for name in measured)
     totals = (("self_cpu", cpu, True), ("cpu", busy, busy != cpu), ("self_device", device, device != 0))

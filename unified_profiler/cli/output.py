@@ -193,7 +193,8 @@ def show_table(
 ) -> None:
     """Print a table for people, by default on stdout.
 
-    It fits the terminal; without a terminal nothing is left out, for `grep` and `less -S`.
+    It fits the terminal; without a terminal nothing is left out, for `grep` and `less -S`. Of a table without rows, only
+    the lines below are printed, if there are any.
 
     Args:
         result: The table, with headings and lines in the language.
@@ -205,6 +206,9 @@ def show_table(
     from unified_profiler.cli.terminal import console_on, encodable, is_fitted, print_table
     from unified_profiler.presentation.tables import columns_of, one_line, rows_shown
 
+    if not len(result) and result.footer:  # which says why there are no rows
+        show_lines(result.footer, stream)
+        return
     console = console_on(stream)
     if not is_fitted(console):
         typer.echo(encodable(_as_text(result, most_rows, language), console.encoding), file=stream)
@@ -217,11 +221,11 @@ def show_table(
     print_table(console, columns, notes=notes, below=below, keep=result.sorted_by, language=language)
 
 
-def show_lines(lines: Sequence[str]) -> None:
-    """Print lines of text on stdout, broken between words to fit a terminal."""
+def show_lines(lines: Sequence[str], stream: TextIO | None = None) -> None:
+    """Print lines of text, by default on stdout, broken between words to fit a terminal."""
     from unified_profiler.cli.terminal import console_on, print_lines
 
-    print_lines(console_on(None), lines)
+    print_lines(console_on(stream), lines)
 
 
 def write_or_print(text: str, out: Path | None) -> None:

@@ -242,7 +242,8 @@ def _report(outcome: Outcome, words: Words, *, row_limit: int | None, sort_by: s
     if row_limit is not None and outcome.run is not None and _is_first_rank(outcome.run):
         try:
             for result in _tables(outcome.run, sort_by=sort_by):
-                _print_table(result, sys.__stdout__, row_limit=row_limit, language=words.language)
+                if len(result):
+                    _print_table(result, sys.__stdout__, row_limit=row_limit, language=words.language)
         except UnifiedProfilerError as error:  # must not replace the exit code of the script
             lines.append(words("no_table", error=error))
     for line in lines:
@@ -305,8 +306,8 @@ def _lines(outcome: Outcome, words: Words, *, verbose: bool) -> Iterator[str]:
     yield _steps_line(outcome, words)
     if verbose and outcome.signal is not None:
         yield from outcome.signal.switches
-    if not any(trace.info.frameworks for trace in outcome.run.traces):
-        yield words("no_operators")
+    if not _has_operators(outcome):
+        yield words(_why_no_operators(outcome.run))
     yield from _times_notes(outcome.run, words.language)
     yield from (words("hint", hint=hint) for hint in outcome.hints)
     yield from (_failure_line(failure, words) for failure in outcome.failures)
@@ -314,6 +315,12 @@ def _lines(outcome: Outcome, words: Words, *, verbose: bool) -> Iterator[str]:
         yield words("ended_early", error=f"{type(outcome.error).__name__}: {outcome.error}")
     if outcome.run.path is not None and _is_first_rank(outcome.run):
         yield words("more", command=shlex.join(["unified-profiler", "report", str(outcome.run.path), "--open"]))
+
+
+def _why_no_operators(run: Run) -> str:
+    if any(manifest.settings.get("level") == 1 for manifest in run.manifests.values()):
+        return "steps_only"
+    return "no_operator_ran" if any(trace.info.frameworks for trace in run.traces) else "no_operators"
 
 
 def _failure_line(failure: Failure, words: Words) -> str:

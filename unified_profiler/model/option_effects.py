@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +23,11 @@ _ASYNCHRONOUS_HINT = (
     " Its operators run later than their modules: set api={'synchronize': True} (`run --api-synchronize`) "
     "to have calls wait for them."
 )
+
+
+def needs_synchronization(hints: Iterable[str]) -> bool:
+    """Return whether hints of a trace state that its operators have no module because they ran later."""
+    return any(_ASYNCHRONOUS_HINT in hint for hint in hints)
 
 
 def without_effect(events: EventTable, options: Collection[str], *, waited: bool) -> Iterator[str]:

@@ -125,3 +125,10 @@ def test_api_and_what_makes_other_tables_exclude_each_other(invoke: Invoke, api_
 def test_the_help_lists_all_groupings(invoke: Invoke) -> None:
     text = " ".join(invoke("table", "--help").stdout.partition("--by COLUMN")[2].partition("--sort-by")[0].split())
     assert set(GROUPINGS) <= set(re.findall(r"\w+", text))
+
+
+def test_of_a_table_without_rows_only_the_reason_is_printed(invoke: Invoke, tmp_path: Path) -> None:
+    write_parquet(TraceBuilder(first_step=0, last_step=0).step(0, 0, 10).build(), tmp_path / "trace.parquet")
+    printed = invoke("table", tmp_path / "trace.parquet").stdout
+    assert printed.startswith("No operator was recorded: either level 1 was chosen")
+    assert "Self CPU" not in printed

@@ -122,6 +122,14 @@ def test_the_last_lines_name_the_recorded_steps_and_how_many_were_planned(script
     assert "step 5 of 6 was recorded; each step was ended by optimizer; 3 were to be recorded; start" in fewer.stderr
 
 
+def test_at_level_1_no_table_is_printed_and_the_missing_operators_are_no_mistake(script: Path) -> None:
+    script.write_text(TRAINING)
+    done = _run("--level", "1", "script.py")
+    assert done.stdout == ""
+    assert "unified-profiler: level 1 records steps and regions, no operators\n" in done.stderr
+    assert "hint" not in done.stderr
+
+
 def _lines_of(outcome: Outcome, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> str:
     """Return what `run` prints on stderr at the end of a launch."""
     monkeypatch.setattr(launcher, "launch", lambda *_: outcome)
