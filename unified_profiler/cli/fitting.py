@@ -16,7 +16,7 @@ from unified_profiler.presentation.tables import Column
 GAP = 2
 """Cells between columns."""
 _MIN_WIDTHS = (24, 12)
-"""Minimum width of long text: in the first text column, which usually is the name, and in others."""
+"""Minimum width of long text: in the first text column, which usually is the name, and in states; and in others."""
 _LONGEST_WORD = 15
 """Words of headings up to this width are not broken: Synchronization."""
 _BREAK = re.compile(r"(?<!/) (?!/)")
@@ -110,7 +110,7 @@ def _min_width(column: Column, index: int, first_text: int) -> int:
     words = max(map(cell_len, _BREAK.split(column.heading)), default=0)
     if not column.is_text or column.name in _NUMBERS_AS_TEXT:
         return max(cells, min(words, _LONGEST_WORD))
-    return min(max(cells, words), _MIN_WIDTHS[0 if index == first_text else 1])
+    return min(max(cells, words), _MIN_WIDTHS[0 if index == first_text or column.name == "state" else 1])
 
 
 def _drop_order(columns: Sequence[Column], keep: str | None) -> list[int]:

@@ -193,8 +193,8 @@ def show_table(
 ) -> None:
     """Print a table for people, by default on stdout.
 
-    It fits the terminal; without a terminal nothing is left out, for `grep` and `less -S`. Of a table without rows, only
-    the lines below are printed, if there are any.
+    It fits the terminal; without a terminal nothing is left out, for `grep` and `less -S`. Of a table without rows,
+    only the lines below are printed, if there are any.
 
     Args:
         result: The table, with headings and lines in the language.

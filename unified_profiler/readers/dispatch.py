@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -70,7 +71,7 @@ def _read_directory(path: Path) -> Run:
     if path.name.startswith("rank-") and is_run(path.absolute().parent):
         return read_finished(path.absolute().parent)
     if runs := runs_in(path):
-        return read_finished(runs[0])
+        return read_finished(default_run(runs))
     backend = recognized_by(path)
     if backend is not None:
         return Run(traces=(read_native(path, backend),))
@@ -90,18 +91,26 @@ def _is_own_file(path: Path) -> bool:
 
 
 def runs_in(directory: Path) -> list[Path]:
-    """Return the runs in a directory, the newest first; those of programs that recorded nothing are last."""
+    """Return the runs in a directory, the newest first."""
     runs = [folder for folder in directory.iterdir() if folder.is_dir() and is_run(folder)]
-    return sorted(runs, key=_recency, reverse=True)
+    return sorted(runs, key=_began, reverse=True)
 
 
-def _recency(run: Path) -> tuple[bool, int, str]:
-    """Return whether a run has a trace, and when it began; without a readable manifest it is older than any other."""
-    has_trace = any(run.glob("rank-*/cycle-*.parquet")) or any(run.glob(f"rank-*/{PENDING}"))
+def default_run(runs: Sequence[Path]) -> Path:
+    """Return the run that is read if a directory of runs is given: the first one with a trace, else the first one."""
+    return next(filter(_has_trace, runs), runs[0])
+
+
+def _has_trace(run: Path) -> bool:
+    return any(run.glob("rank-*/cycle-*.parquet")) or any(run.glob(f"rank-*/{PENDING}"))
+
+
+def _began(run: Path) -> tuple[int, str]:
+    """Return when a run began, and its name; without a readable manifest it is older than any other."""
     try:
-        return has_trace, read_record(min(run.glob(f"rank-*/{MANIFEST}")), Manifest).started_ns, run.name
+        return read_record(min(run.glob(f"rank-*/{MANIFEST}")), Manifest).started_ns, run.name
     except (ValueError, OSError):
-        return has_trace, 0, run.name
+        return 0, run.name
 
 
 def _read_file(path: Path) -> Run:

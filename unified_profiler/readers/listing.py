@@ -15,7 +15,7 @@ from unified_profiler.errors import TraceFormatError, UnifiedProfilerError
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.run import Run, read_run
 from unified_profiler.model.statements import statement
-from unified_profiler.readers.dispatch import runs_in
+from unified_profiler.readers.dispatch import default_run, runs_in
 
 _COLUMNS = pa.schema(
     {
@@ -27,10 +27,12 @@ _COLUMNS = pa.schema(
         "steps": pa.string(),
         "event_count": pa.int64(),
         "state": pa.string(),
+        "default": pa.bool_(),
     }
 )
 _HEADINGS = {
     "run": "Run",
+    "default": "Default",
     "started": "Started",
     "state": "State",
     "program": "Program",
@@ -42,7 +44,7 @@ _HEADINGS = {
 
 
 def run_table(directory: str | os.PathLike[str], *, row_limit: int | None = None) -> Result:
-    """List the runs in a directory, the newest first; those that recorded nothing are last.
+    """List the runs in a directory, the newest first. `default` marks the one that `read` takes of the directory.
 
     Args:
         directory: The directory, such as the `output_dir` of a Profiler.
@@ -57,7 +59,8 @@ def run_table(directory: str | os.PathLike[str], *, row_limit: int | None = None
         state = "holds no run" if directory.is_dir() else "is no directory"
         msg = f"{directory} {state}. Expected a directory of runs: record one with `unified-profiler run train.py`."
         raise TraceFormatError(msg)
-    rows = [_described(path) for path in runs[:row_limit]]
+    default = default_run(runs)
+    rows = [{**_described(path), "default": path == default} for path in runs[:row_limit]]
     shown = statement("runs_shown", shown_count=len(rows), all_count=len(runs)).with_text("table")
     remarks = (shown,) if len(rows) < len(runs) else ()
     footer = tuple(each.text for each in remarks)

@@ -212,15 +212,17 @@ def test_a_newer_run_without_a_trace_does_not_hide_one_with_a_trace(invoke: Invo
     assert "of 2 runs, the newest with a trace" in invoke("steps").stderr
     assert f"reading {Path('profile', 'run')}:" in invoke("steps").stderr
     records = json.loads(invoke("runs", "--json").stdout)
-    assert [(record["run"], record["state"], record["event_count"]) for record in records] == [
-        ("run", "complete", 8),
-        ("later", "no trace", 0),
+    assert [tuple(record[key] for key in ("run", "state", "event_count", "default")) for record in records] == [
+        ("later", "no trace", 0, False),
+        ("run", "complete", 8, True),
     ]
+    marked = [line.split()[:2] for line in invoke("runs").stdout.splitlines() if "*" in line.split()]
+    assert marked[0] == ["run", "*"]
 
 
 def test_a_run_whose_script_failed_is_listed_as_such(invoke: Invoke, directory: Path) -> None:
     _empty_run(Path("profile/later"), exit_code=2)
-    assert json.loads(invoke("runs", "profile", "--json").stdout)[-1]["state"] == "failed, exit code: 2"
+    assert json.loads(invoke("runs", "--json").stdout)[0]["state"] == "failed, exit code: 2"
     assert "\u5931\u8d25\uff0c\u9000\u51fa\u7801: 2" in invoke("runs", "--language", "zh").stdout
 
 
@@ -256,6 +258,8 @@ def test_the_state_of_a_run_is_shown_in_a_narrow_terminal(
 ) -> None:
     Path("profile/run").rename("profile/20261119-212144-6185")
     monkeypatch.setenv("COLUMNS", "80")
+    _empty_run(Path("profile/20261119-212145-6186"), exit_code=130)
     printed = invoke("runs").stdout
     assert "complete" in printed
+    assert "failed, exit code: 130" in printed
     assert "\u2026" not in printed
