@@ -25,6 +25,7 @@ from unified_profiler.readers.remote import is_url, read_url
 
 _OPENING_BYTES = 1 << 16
 _PARQUET = b"PAR1"
+_RECORD_ONE = "Record one with `unified-profiler run train.py`."
 _OWN_JSON = re.compile(rb'\s*\{\s*"unified_profiler"\s*:')
 
 
@@ -60,7 +61,7 @@ def read(path: str | os.PathLike[str], *, engine: Engine | None = None) -> Run:
         return read_url(path, engine or DuckDBEngine())
     path = Path(path)
     if not path.exists():
-        msg = f"{path} does not exist. {_accepted()}"
+        msg = f"{path} does not exist. {_accepted()} {_RECORD_ONE}"
         raise TraceFormatError(msg)
     return _read_directory(path) if path.is_dir() else _read_file(path)
 
@@ -79,7 +80,7 @@ def _read_directory(path: Path) -> Run:
     if run is None:
         names = sorted(entry.name for entry in path.iterdir())
         content = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"
-        msg = f"The directory {path} holds no run; it holds {content}. {_accepted()}"
+        msg = f"The directory {path} holds no run; it holds {content}. {_accepted()} {_RECORD_ONE}"
         raise TraceFormatError(msg)
     return run
 

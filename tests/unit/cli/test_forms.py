@@ -152,6 +152,28 @@ def test_contradicting_forms_are_refused(invoke: Invoke, directory: Path) -> Non
     assert "`--json` and `--format csv` cannot be combined" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["report", "summary", "table", "steps", "ranks", "devices", "critical-path"])
+def test_a_run_in_profile_is_found_by_its_name(invoke: Invoke, directory: Path, command: str) -> None:
+    result = invoke(command, "run", "--json")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+
+
+def test_a_file_or_directory_here_goes_before_a_run_in_profile(invoke: Invoke, directory: Path) -> None:
+    Path("run").mkdir()
+    assert "The directory run holds no run" in invoke("summary", "run").stderr
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "empty"])
+def test_where_there_is_no_run_the_command_that_records_one_is_named(
+    invoke: Invoke, tmp_path: Path, folder: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    result = invoke("report", tmp_path / folder)
+    assert result.exit_code == 2
+    assert result.stderr.endswith("Record one with `unified-profiler run train.py`.\n")
+
+
 def test_a_query_needs_no_run(invoke: Invoke, directory: Path) -> None:
     sql = "select count(*) as events from events"
     assert json.loads(invoke("query", sql, "--json").stdout) == [{"events": 8}]
