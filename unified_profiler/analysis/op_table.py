@@ -98,9 +98,9 @@ def op_table(
     Args:
         source: A Trace or a Run; of a run, all ranks and cycles together unless grouped by them.
         by: One or several of `GROUPINGS`: name, shapes (name and input shapes), op, origin, category, module, step...
-        sort_by: A column of the result, or torch's name of it such as `cpu_time_total` or `self_cuda_time_total`;
-            largest first, text and steps in order. If not given, self device time where a device worked, else self CPU
-            time.
+        sort_by: A column of the result, its heading, or torch's name of it such as `cpu_time_total` or
+            `self_cuda_time_total`; largest first, text and steps in order. If not given, self device time where a
+            device worked, else self CPU time.
         row_limit: The most rows to return; shares still refer to all rows.
         regions: Whether steps, regions and compilation have rows too, as they have in torch's table.
         engine: Executes the query; the embedded DuckDB if not given.
@@ -122,7 +122,7 @@ def op_table(
     sql = load("op_table", keys=", ".join(keys), order=order)
     groups = engine.run(sql, tables={"calls": calls})
     table = groups.drop_columns(["work_ns", "busy_ns", _SELF_NS])
-    headings = {**{key: key.replace("_", " ").capitalize() for key in keys}, **_measured(table)}
+    headings = {**{key: _heading(key) for key in keys}, **_measured(table)}
     remarks = (*_missing(source, groups, keys), *_totals(groups)) if len(groups) else _no_operator()
     return Result(
         table=table.slice(0, row_limit),
@@ -148,11 +148,16 @@ def _keys(by: str | Sequence[str]) -> tuple[str, ...]:
 
 def _sort_column(sort_by: str, keys: tuple[str, ...]) -> str:
     own = {name: name for name in (*keys, *MEASURES)}
-    column = chosen("sort_by", sort_by, {**_TORCH_NAMES, **own})
+    headings = {**{_heading(key): key for key in keys}, **{heading: name for name, heading in MEASURES.items()}}
+    column = chosen("sort_by", sort_by, own, other_names={**headings, **_TORCH_NAMES})
     if column not in own:
         msg = f"`sort_by` = {sort_by!r} needs the column {column}, which is not a key here: the keys are {keys}."
         raise ConfigurationError(msg)
     return column
+
+
+def _heading(key: str) -> str:
+    return key.replace("_", " ").capitalize()
 
 
 def _measured(table: pa.Table) -> dict[str, str]:

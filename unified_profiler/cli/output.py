@@ -133,6 +133,14 @@ def in_language(result: Result, language: str) -> Result:
     return replace(result, headings=headings, footer=remarks or result.footer)
 
 
+def column_of(heading: str | None, language: str) -> str | None:
+    """Return the column that has a heading in a language; anything else as it is, such as a column or torch's key."""
+    from unified_profiler.presentation.texts import texts
+
+    columns = (key for key, text in texts(language).items() if key.startswith("column.") and text == heading)
+    return next((key.removeprefix("column.") for key in columns), heading)
+
+
 def _as_text(result: Result, most_rows: int | None, language: str) -> str:
     """Return an aligned table in which nothing is cut."""
     from unified_profiler.presentation.tables import as_text
@@ -206,7 +214,7 @@ def show_table(
     from unified_profiler.cli.terminal import console_on, encodable, is_fitted, print_table
     from unified_profiler.presentation.tables import columns_of, one_line, rows_shown
 
-    if not len(result) and result.footer:  # which says why there are no rows
+    if not len(result) and result.footer:  # they state why there are no rows
         show_lines(result.footer, stream)
         return
     console = console_on(stream)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from unified_profiler.cli.language import LANGUAGE_HELP, Language, Words, language_of
+from unified_profiler.cli.output import column_of
+from unified_profiler.cli.usage import UsageError, unknown_option, options_of
 from unified_profiler.errors import UnifiedProfilerError
-from unified_profiler.keywords import did_you_mean
 
 if TYPE_CHECKING:
     from unified_profiler.analysis import Result
@@ -127,7 +128,7 @@ def run(
     ] = None,
     table: Annotated[bool, _output(help="Print tables of operators and of API calls.")] = True,
     row_limit: Annotated[int, _output(min=0, help="Maximum number of rows of a table; 0 for all.")] = 20,
-    sort_by: Annotated[str | None, _output(help="Column to sort by, or one of torch's sort keys.")] = None,
+    sort_by: Annotated[str | None, _output(help="Column to sort by, its heading, or one of torch's sort keys.")] = None,
     open_it: Annotated[bool, _output("--open", help="Write the report and open it in a browser.")] = False,
     verbose: Annotated[bool, _output("--verbose", help="Print how the ends of steps were detected.")] = False,
     language: Annotated[Language | None, _output(help=LANGUAGE_HELP, show_default="that of LANG, else en")] = None,
@@ -153,6 +154,8 @@ def run(
     from unified_profiler.launch.launcher import OPENING_SECONDS, LaunchOptions, launch
 
     program = _program(ctx, command or [], module)
+    words = Words("run", language_of(language))
+    sort_by = column_of(sort_by, words.language)
     _check_sort_key(sort_by)
     keywords = {
         "output_dir": output_dir,
@@ -180,7 +183,6 @@ def run(
     outcome = launch(program, options)
     if outcome.exit_code and not (outcome.failures or outcome.error or _has_operators(outcome)):
         raise typer.Exit(outcome.exit_code)  # the traceback of the script is all there is to see
-    words = Words("run", language_of(language))
     _report(outcome, words, row_limit=row_limit if table else None, sort_by=sort_by, verbose=verbose)
     if open_it and outcome.run is not None and outcome.run.path is not None and _is_first_rank(outcome.run):
         _open_report(outcome.run.path, words, language)
@@ -209,10 +211,10 @@ def _program(ctx: typer.Context, command: list[str], module: str | None) -> Prog
         return Program(module, _without_dashes(command), is_module=True)
     if not command:
         msg = "Give a script or -m MODULE."
-        raise typer.BadParameter(msg, ctx=ctx)
+        raise UsageError(msg, ctx=ctx)
     script = command[0]
     if not Path(script).exists():
-        raise typer.BadParameter(_missing_script(ctx, script), ctx=ctx)
+        raise UsageError(_missing_script(ctx, script), ctx=ctx)
     return Program(script, _without_dashes(command[1:]))
 
 
@@ -232,8 +234,7 @@ def _missing_script(ctx: typer.Context, name: str) -> str:
     """Return the message for a missing script, or for a misspelled option, which the parser takes for the script."""
     if not name.startswith("-"):
         return f"There is no script {name!r}."
-    options = [option for parameter in ctx.command.params for option in parameter.opts]
-    return f"There is no option {name!r}.{did_you_mean(name, options)}"
+    return unknown_option(name, options_of(ctx.command))
 
 
 def _report(outcome: Outcome, words: Words, *, row_limit: int | None, sort_by: str | None, verbose: bool) -> None:

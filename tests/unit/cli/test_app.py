@@ -79,3 +79,32 @@ def test_help_loads_neither_arrow_nor_duckdb_nor_a_framework(tmp_path: Path) -> 
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("table", "--group-by", "op"), "There is no option '--group-by'. Did you mean '--by'?"),
+        (("table", "--top", "5"), "There is no option '--top'. Did you mean '--row-limit'?"),
+        (("table", "--sort", "name"), "There is no option '--sort'. Did you mean '--sort-by'?"),
+        (("run", "--activ", "3", "train.py"), "There is no option '--activ'. Did you mean '--active'?"),
+        (("run", "--top", "3", "train.py"), "There is no option '--top'. Did you mean '--row-limit'?"),
+        (("doctor", "--top", "3"), "There is no option '--top'."),
+    ],
+)
+def test_an_unknown_option_comes_with_the_one_that_was_meant(
+    invoke: Invoke, arguments: tuple[str, ...], message: str
+) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == f"Error: {message}"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--active", "three"), ("--opening-limit", "soon"), ("--active", "0"), ("--level", "3")]
+)
+def test_a_wrong_value_is_told_in_plain_words(invoke: Invoke, option: str, value: str) -> None:
+    result = invoke("run", option, value, "train.py")
+    assert result.exit_code == 2
+    assert f"'{option}'" in result.stderr
+    assert "Input should" not in result.stderr

@@ -132,3 +132,20 @@ def test_of_a_table_without_rows_only_the_reason_is_printed(invoke: Invoke, tmp_
     printed = invoke("table", tmp_path / "trace.parquet").stdout
     assert printed.startswith("No operator was recorded: either level 1 was chosen")
     assert "Self CPU" not in printed
+
+
+@pytest.mark.parametrize(
+    ("heading", "language"),
+    [("CPU total", "en"), ("Calls", "en"), ("Name", "en"), ("CPU \u603b\u8017\u65f6", "zh"), ("\u540d\u79f0", "zh")],
+)
+def test_rows_are_sorted_by_a_printed_heading(invoke: Invoke, run_dir: Path, heading: str, language: str) -> None:
+    columns = {"CPU total": "cpu_ns", "Calls": "call_count", "CPU \u603b\u8017\u65f6": "cpu_ns"}
+    by_heading = invoke("table", run_dir, "--sort-by", heading, "--language", language, "--json")
+    assert by_heading.exit_code == 0, by_heading.stderr
+    assert by_heading.stdout == invoke("table", run_dir, "--sort-by", columns.get(heading, "name"), "--json").stdout
+
+
+def test_names_of_other_profilers_are_not_listed_for_a_wrong_column(invoke: Invoke, run_dir: Path) -> None:
+    message = invoke("table", run_dir, "--sort-by", "nonsense").stderr
+    assert "self_cpu_ns" in message
+    assert "cuda" not in message
