@@ -16,7 +16,7 @@ import typer
 
 from unified_profiler.cli.language import LANGUAGE_HELP, Language, Words, language_of
 from unified_profiler.cli.output import column_of
-from unified_profiler.cli.usage import UsageError, unknown_option, options_of
+from unified_profiler.cli.usage import UsageError, options_of, unknown_option
 from unified_profiler.errors import UnifiedProfilerError
 
 if TYPE_CHECKING:
