@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,15 @@ import typer
 from unified_profiler.cli.language import LanguageOption, language_of
 from unified_profiler.cli.next_command import next_command
 from unified_profiler.cli.op_map import OpMapOption, mapped
-from unified_profiler.cli.output import JsonOption, OutputOption, format_of, show_lines, show_table, write_or_print
+from unified_profiler.cli.output import (
+    JsonOption,
+    OutputOption,
+    format_of,
+    open_page,
+    show_lines,
+    show_table,
+    write_or_print,
+)
 from unified_profiler.cli.traces import CycleOption, RankOption, read_selected, working
 from unified_profiler.errors import ConfigurationError
 
@@ -87,7 +94,7 @@ def diff(
         return
     write_or_print(_text(comparison, chosen, spoken), out)
     if open_it and out is not None:
-        webbrowser.open(out.absolute().as_uri())
+        open_page(out, language=spoken)
 
 
 def _named(comparison: Diff, baseline: Path, candidate: Path) -> Diff:

@@ -236,6 +236,21 @@ def show_lines(lines: Sequence[str], stream: TextIO | None = None) -> None:
     print_lines(console_on(stream), lines)
 
 
+def open_page(page: Path, *, language: str) -> None:
+    """Open a page in a browser, or print where it is if there is none."""
+    import webbrowser
+
+    if not webbrowser.open(page.absolute().as_uri()):
+        from unified_profiler.presentation.texts import render_whole
+
+        typer.echo(render_whole("open.no_browser", {"page": page.absolute()}, language=language), err=True)
+
+
+def near(path: Path, directory: Path) -> Path:
+    """Return a path relative to a directory if it is below that, else as it is."""
+    return path.relative_to(directory) if path.is_relative_to(directory) else path
+
+
 def write_or_print(text: str, out: Path | None) -> None:
     """Write a document to a file and print the path of that, or print the document if there is no path."""
     if out is None:

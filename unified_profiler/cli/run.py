@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
 from functools import partial
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from unified_profiler.cli.language import LANGUAGE_HELP, Language, Words, language_of
-from unified_profiler.cli.output import column_of
+from unified_profiler.cli.output import column_of, near
 from unified_profiler.cli.usage import UsageError, options_of, unknown_option
 from unified_profiler.errors import UnifiedProfilerError
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 RUN_CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 """All arguments after the script belong to the script, even if they look like options."""
+
+BAD_USAGE = 2
+"""Exit code of scripts that were given wrong options, by argparse and others."""
 
 _steps: Any = partial(typer.Option, rich_help_panel="Steps to record")
 _data: Any = partial(typer.Option, rich_help_panel="Data to record")
@@ -180,10 +183,14 @@ def run(
         opening_seconds=OPENING_SECONDS if opening_limit is None else opening_limit,
         profiler={name: value for name, value in keywords.items() if value is not None},
     )
+    started_in = Path.cwd()  # the script may change it
     outcome = launch(program, options)
+    if outcome.exit_code == BAD_USAGE:
+        _explain_late_options(ctx, program, words)
     if outcome.exit_code and not (outcome.failures or outcome.error or _has_operators(outcome)):
         raise typer.Exit(outcome.exit_code)  # the traceback of the script is all there is to see
-    _report(outcome, words, row_limit=row_limit if table else None, sort_by=sort_by, verbose=verbose)
+    lines = _lines(outcome, words, started_in, verbose=verbose)
+    _report(outcome, lines, words, row_limit=row_limit if table else None, sort_by=sort_by)
     if open_it and outcome.run is not None and outcome.run.path is not None and _is_first_rank(outcome.run):
         _open_report(outcome.run.path, words, language)
     raise typer.Exit(1 if outcome.error is not None and not outcome.exit_code else outcome.exit_code)
@@ -237,9 +244,19 @@ def _missing_script(ctx: typer.Context, name: str) -> str:
     return unknown_option(name, options_of(ctx.command))
 
 
-def _report(outcome: Outcome, words: Words, *, row_limit: int | None, sort_by: str | None, verbose: bool) -> None:
-    """Print the tables on stdout, unless `row_limit` is None, and everything else on stderr."""
-    lines = list(_lines(outcome, words, verbose=verbose))
+def _explain_late_options(ctx: typer.Context, program: Program, words: Words) -> None:
+    """Name the first of our options that the script was given, if it seems to have refused it."""
+    names = (argument.partition("=")[0] for argument in program.arguments)
+    late = next((name for name in names if name.startswith("--") and name in options_of(ctx.command)), None)
+    if late is not None:
+        _print(f"unified-profiler: {words('late_option', option=late)}", sys.__stderr__)
+
+
+def _report(
+    outcome: Outcome, parts: Iterable[str], words: Words, *, row_limit: int | None, sort_by: str | None
+) -> None:
+    """Print the tables on stdout, unless `row_limit` is None, and the lines on stderr."""
+    lines = list(parts)
     if row_limit is not None and outcome.run is not None and _is_first_rank(outcome.run):
         try:
             for result in _tables(outcome.run, sort_by=sort_by):
@@ -300,10 +317,11 @@ def _print(text: str, stream: TextIO | None) -> None:
         print(text, file=stream, flush=True)
 
 
-def _lines(outcome: Outcome, words: Words, *, verbose: bool) -> Iterator[str]:
+def _lines(outcome: Outcome, words: Words, started_in: Path, *, verbose: bool) -> Iterator[str]:
     if outcome.run is None:
         return
-    yield words("written", path=outcome.run.path) if outcome.run.path else words("not_written")
+    path = None if outcome.run.path is None else near(outcome.run.path, started_in)
+    yield words("not_written") if path is None else words("written", path=path)
     yield _steps_line(outcome, words)
     if verbose and outcome.signal is not None:
         yield from outcome.signal.switches
@@ -314,8 +332,8 @@ def _lines(outcome: Outcome, words: Words, *, verbose: bool) -> Iterator[str]:
     yield from (_failure_line(failure, words) for failure in outcome.failures)
     if outcome.error is not None:
         yield words("ended_early", error=f"{type(outcome.error).__name__}: {outcome.error}")
-    if outcome.run.path is not None and _is_first_rank(outcome.run):
-        yield words("more", command=shlex.join(["unified-profiler", "report", str(outcome.run.path), "--open"]))
+    if path is not None and _is_first_rank(outcome.run):
+        yield words("more", command=shlex.join(["unified-profiler", "report", str(path), "--open"]))
 
 
 def _why_no_operators(run: Run) -> str:
