@@ -103,6 +103,21 @@ def test_of_a_script_that_fails_before_any_operator_only_the_traceback_is_shown(
     assert not list(script.parent.glob("profile/*"))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [(("--row-limit", "3"), "--row-limit"), (("--epochs", "1", "--active=3"), "--active"), (("--epochs", "x"), None)],
+)
+def test_options_of_run_after_the_script_are_named_if_the_script_refuses_them(
+    script: Path, arguments: tuple[str, ...], option: str | None
+) -> None:
+    script.write_text(
+        "import argparse; p = argparse.ArgumentParser(); p.add_argument('--epochs', type=int); p.parse_args()"
+    )
+    done = _run("script.py", *arguments)
+    assert done.returncode == 2
+    assert (f"unified-profiler: {option} is an option of run" in done.stderr) == (option is not None)
+
+
 TRAINING = """
 import torch
 model = torch.nn.Linear(4, 4)
@@ -116,6 +131,8 @@ for _ in range(6):
 def test_the_last_lines_name_the_recorded_steps_and_how_many_were_planned(script: Path) -> None:
     script.write_text(TRAINING)
     done = _run("--no-table", "script.py")
+    assert "unified-profiler: run written to profile/" in done.stderr
+    assert "unified-profiler report profile/" in done.stderr
     assert "unified-profiler: steps 2-4 of 6 were recorded; each step was ended by optimizer; start-up" in done.stderr
     assert "were to be recorded" not in done.stderr
     fewer = _run("--no-table", "--wait", "4", "script.py")
