@@ -20,6 +20,8 @@ import typer
 from unified_profiler.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from unified_profiler.analysis import Result
     from unified_profiler.presentation.tables import EmphasisByColumn
 
@@ -51,6 +53,8 @@ _Form = TypeVar("_Form", bound=Enum)
 _SUFFIXES = {"table": ".txt", "junit": ".xml"}
 """Suffixes of files whose format has another name."""
 
+_WORDS = {"category": "category", "direction": "diff.direction", "kind": "kind"}
+"""Columns of keys, and the prefix of the words that are printed for them."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """Characters that control terminals, which RFC 4180 does not allow in CSV. Tabs and line breaks are allowed."""
 
@@ -121,7 +125,9 @@ def show(
 
 
 def in_language(result: Result, language: str) -> Result:
-    """Return a result with the headings and the lines below in a language."""
+    """Return a result with the headings, the lines below and the words of this package in a language."""
+    if result.headings is not None:  # the result of a query stays as it is
+        result = replace(result, table=_in_words(result.table, language))
     if language == "en":
         return result
     from unified_profiler.presentation.texts import render_statement, texts
@@ -131,6 +137,28 @@ def in_language(result: Result, language: str) -> Result:
         headings = {name: known.get(f"column.{name}", heading) for name, heading in headings.items()}
     remarks = tuple(render_statement("table", each, language=language) for each in result.remarks)
     return replace(result, headings=headings, footer=remarks or result.footer)
+
+
+def _in_words(table: pa.Table, language: str) -> pa.Table:
+    """Return a table with words instead of keys, and with readable names of threads."""
+    from unified_profiler.presentation.texts import texts
+
+    known = texts(language)
+    for name, prefix in _WORDS.items():
+        if name in table.column_names:
+            values = [known.get(f"{prefix}.{value}", value) for value in table.column(name).to_pylist()]
+            table = table.set_column(table.column_names.index(name), name, [values])
+    return _with_threads(table) if {"thread", "tid"} <= set(table.column_names) else table
+
+
+def _with_threads(table: pa.Table) -> pa.Table:
+    from unified_profiler.analysis.tracks import thread_of
+
+    columns = (table.column(name).to_pylist() for name in ("thread", "tid"))
+    threads = [thread_of(*each) for each in zip(*columns, strict=True)]
+    for name, values in (("thread", [name for name, _ in threads]), ("tid", [tid for _, tid in threads])):
+        table = table.set_column(table.column_names.index(name), name, [values])
+    return table
 
 
 def column_of(heading: str | None, language: str) -> str | None:

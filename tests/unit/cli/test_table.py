@@ -149,3 +149,14 @@ def test_names_of_other_profilers_are_not_listed_for_a_wrong_column(invoke: Invo
     message = invoke("table", run_dir, "--sort-by", "nonsense").stderr
     assert "self_cpu_ns" in message
     assert "cuda" not in message
+
+
+def test_people_get_words_and_programs_get_keys(invoke: Invoke, tmp_path: Path) -> None:
+    builder = TraceBuilder().op("aten::mm", 0, 10, op="MatMul", direction="backward", tid=(1 << 40) + 3)
+    write_parquet(builder.build(), tmp_path / "trace.parquet")
+    by = ("--by", "category", "--by", "direction", "--by", "thread")
+    printed = invoke("table", tmp_path / "trace.parquet", *by).stdout
+    assert "matrix multiplication  backward   lane 3" in printed
+    assert "\u53cd\u5411" in invoke("table", tmp_path / "trace.parquet", *by, "--language", "zh").stdout
+    (record,) = json.loads(invoke("table", tmp_path / "trace.parquet", *by, "--json").stdout)
+    assert (record["category"], record["direction"], record["tid"]) == ("matmul", "backward", (1 << 40) + 3)
