@@ -324,7 +324,7 @@ def _lines(outcome: Outcome, words: Words, started_in: Path, *, verbose: bool) -
     yield words("not_written") if path is None else words("written", path=path)
     yield _steps_line(outcome, words)
     if verbose and outcome.signal is not None:
-        yield from outcome.signal.switches
+        yield from outcome.signal.switches or [words("signal_kept", signal=outcome.signal.name)]
     if not _has_operators(outcome):
         yield words(_why_no_operators(outcome.run))
     yield from _times_notes(outcome.run, words.language)

@@ -255,6 +255,13 @@ def test_more_than_a_slower_machine_explains_is_a_regression_with_a_note(recorde
     assert "if the machine was busy, record both sides again" in found.judgments[0].reason.text
 
 
+def test_a_change_that_no_busy_machine_explains_is_not_blamed_on_one(recorded: Recorded) -> None:
+    slower = {name: time * 50 for name, time in OPS.items()}
+    found = gate(recorded(OPS), recorded(slower, seed=1))
+    assert only(found) == (Verdict.REGRESSION, "regression")
+    assert "busy" not in found.judgments[0].reason.text
+
+
 def test_what_no_operator_covers_is_named(recorded: Recorded) -> None:
     (judgment,) = gate(recorded(OPS), recorded(OPS, seed=1, outside_ns=300_000)).judgments
     assert judgment.verdict is Verdict.REGRESSION

@@ -135,7 +135,9 @@ def test_the_last_lines_name_the_recorded_steps_and_how_many_were_planned(script
     assert "unified-profiler report profile/" in done.stderr
     assert "unified-profiler: steps 2-4 of 6 were recorded; each step was ended by optimizer; start-up" in done.stderr
     assert "were to be recorded" not in done.stderr
-    fewer = _run("--no-table", "--wait", "4", "script.py")
+    fewer = _run("--no-table", "--wait", "4", "--verbose", "script.py")
+    assert "optimizer ended the steps from the first one on" in fewer.stderr
+    assert "optimizer ended the steps" not in done.stderr
     assert "step 5 of 6 was recorded; each step was ended by optimizer; 3 were to be recorded; start" in fewer.stderr
 
 
