@@ -48,7 +48,7 @@ MEASURES: Mapping[str, str] = {
 }
 """The measured columns and their headings in the printed table."""
 
-_TORCH_NAMES = {
+TORCH_NAMES = {
     "count": "call_count",
     "key": "name",
     "cpu_time": "cpu_average_ns",
@@ -62,7 +62,8 @@ _TORCH_NAMES = {
     for prefix in ("", "self_")
     for torch, ours in (("time_total", "ns"), ("memory_usage", "bytes"))
 }
-_TORCH_NAMES |= {f"{device}_time": "device_average_ns" for device in ("device", "cuda", "xpu", "npu", "privateuse1")}
+TORCH_NAMES |= {f"{device}_time": "device_average_ns" for device in ("device", "cuda", "xpu", "npu", "privateuse1")}
+"""The columns by the names of torch's sort keys."""
 
 _SELF_NS = "self_ns"
 """The column that rows are sorted by if nothing else is asked for."""
@@ -149,7 +150,7 @@ def _keys(by: str | Sequence[str]) -> tuple[str, ...]:
 def _sort_column(sort_by: str, keys: tuple[str, ...]) -> str:
     own = {name: name for name in (*keys, *MEASURES)}
     headings = {**{_heading(key): key for key in keys}, **{heading: name for name, heading in MEASURES.items()}}
-    column = chosen("sort_by", sort_by, own, other_names={**headings, **_TORCH_NAMES})
+    column = chosen("sort_by", sort_by, own, other_names={**headings, **TORCH_NAMES})
     if column not in own:
         msg = f"`sort_by` = {sort_by!r} needs the column {column}, which is not a key here: the keys are {keys}."
         raise ConfigurationError(msg)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unified_profiler.cli.completion import diff_groupings
 from unified_profiler.cli.language import LanguageOption, language_of
 from unified_profiler.cli.next_command import next_command
 from unified_profiler.cli.op_map import OpMapOption, mapped
@@ -47,6 +48,7 @@ def diff(
     by: Annotated[
         str | None,
         typer.Option(
+            autocompletion=diff_groupings,
             help="Group rows by origin, op, name, region, module or api.",
             show_default="origin across frameworks, else name",
         ),

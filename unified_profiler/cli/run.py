@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from unified_profiler.cli.completion import sort_keys
 from unified_profiler.cli.language import LANGUAGE_HELP, Language, Words, language_of
 from unified_profiler.cli.output import column_of, near
 from unified_profiler.cli.usage import UsageError, options_of, unknown_option
@@ -131,7 +132,10 @@ def run(
     ] = None,
     table: Annotated[bool, _output(help="Print tables of operators and of API calls.")] = True,
     row_limit: Annotated[int, _output(min=0, help="Maximum number of rows of a table; 0 for all.")] = 20,
-    sort_by: Annotated[str | None, _output(help="Column to sort by, its heading, or one of torch's sort keys.")] = None,
+    sort_by: Annotated[
+        str | None,
+        _output(autocompletion=sort_keys, help="Column to sort by, its heading, or one of torch's sort keys."),
+    ] = None,
     open_it: Annotated[bool, _output("--open", help="Write the report and open it in a browser.")] = False,
     verbose: Annotated[bool, _output("--verbose", help="Print how the ends of steps were detected.")] = False,
     language: Annotated[Language | None, _output(help=LANGUAGE_HELP, show_default="that of LANG, else en")] = None,

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from unified_profiler.cli.completion import groupings, sort_keys
 from unified_profiler.cli.engine import EngineOption, engine_of
 from unified_profiler.cli.language import LanguageOption, language_of
 from unified_profiler.cli.next_command import next_command
@@ -23,12 +24,17 @@ def table(
         typer.Option(
             "--by",
             metavar="COLUMN",
+            autocompletion=groupings,
             help="Group rows by name (default), shapes, op, origin, module, direction, category, kind, layer, "
             "framework, thread, device, stack, step, cycle, rank or host; repeatable.",
         ),
     ] = None,
     sort_by: Annotated[
-        str | None, typer.Option(help="Column to sort by, or its heading; for operators also one of torch's sort keys.")
+        str | None,
+        typer.Option(
+            autocompletion=sort_keys,
+            help="Column to sort by, or its heading; for operators also one of torch's sort keys.",
+        ),
     ] = None,
     row_limit: Annotated[int, typer.Option(min=0, help="Maximum number of rows; 0 for all.")] = 20,
     rank: RankOption = None,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -108,3 +109,26 @@ def test_a_wrong_value_is_told_in_plain_words(invoke: Invoke, option: str, value
     assert result.exit_code == 2
     assert f"'{option}'" in result.stderr
     assert "Input should" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        ("table --by ", "module"),
+        ("table --sort-by self_", "self_cpu_ns"),
+        ("run --sort-by cpu_time", "cpu_time_total"),
+        ("table --format ", "csv"),
+        ("diff --by ori", "origin"),
+    ],
+)
+def test_a_shell_completes_values(words: str, value: str) -> None:
+    line = f"unified-profiler {words}"
+    variables = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+    environ = {**os.environ, **variables, "_UNIFIED_PROFILER_COMPLETE": "complete_bash"}
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; sys.argv[0] = 'unified-profiler'; from unified_profiler.cli.app import main; main()",
+    ]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert value in done.stdout.split()
