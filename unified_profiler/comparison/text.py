@@ -54,7 +54,7 @@ def as_html(diff: DiffRecord) -> str:
 
 
 def introduction(diff: DiffRecord, *, language: str = "en") -> list[str]:
-    """Return a line about each side, which also says what A and B are, and the step times of both."""
+    """Return a line about each side, which also defines A and B, and the step times of both."""
     return [*headlines(diff, language=language), *verdicts(diff, language=language)]
 
 
