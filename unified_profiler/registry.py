@@ -17,6 +17,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
 from unified_profiler.errors import BackendError, ConfigurationError, FrameworkNotInstalledError, UnknownBackendError
+from unified_profiler.installation import install_command
 from unified_profiler.keywords import did_you_mean
 from unified_profiler.spi import Backend, EventConventions, is_imported
 
@@ -38,10 +39,7 @@ class Entry:
     """The command that installs the backend's requirements."""
 
 
-_FIRST_PARTY = tuple(
-    Entry(name, f"unified_profiler_{name}:backend", name, f'pip install "unified-profiler[{name}]"')
-    for name in ("torch", "tensorflow", "mindspore")
-)
+_FIRST_PARTY = ("torch", "tensorflow", "mindspore")
 
 
 def known() -> tuple[Entry, ...]:
@@ -50,7 +48,9 @@ def known() -> tuple[Entry, ...]:
     Raises:
         ConfigurationError: Two packages claim the same name.
     """
-    entries = {entry.name: entry for entry in _FIRST_PARTY}
+    entries = {
+        name: Entry(name, f"unified_profiler_{name}:backend", name, install_command(name)) for name in _FIRST_PARTY
+    }
     for point in _entry_points(tuple(map(_modified, sys.path))):
         if point.name in entries:
             msg = (

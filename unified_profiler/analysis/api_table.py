@@ -45,14 +45,16 @@ def api_table(
 
     Args:
         source: A Trace or a Run that was recorded with `api=True`; of a run, all ranks and cycles together.
-        sort_by: A column of the result; largest first, text in order. Self time if not given.
+        sort_by: A column of the result, or its heading; largest first, text in order. Self time if not given.
         row_limit: The most rows to return; shares still refer to all rows.
         engine: Executes the query; the embedded DuckDB if not given.
 
     Raises:
         ConfigurationError: `sort_by` or `row_limit` is invalid.
     """
-    column = chosen("sort_by", sort_by or "self_ns", {name: name for name in (*KEYS, *MEASURES)})
+    names = {**KEYS, **MEASURES}
+    columns, headings = {name: name for name in names}, {heading: name for name, heading in names.items()}
+    column = chosen("sort_by", sort_by or "self_ns", columns, other_names=headings)
     check_row_limit(row_limit)
     engine = engine or DuckDBEngine()
     calls = engine.each_trace(traces_of(source), _calls, columns=_NEEDED, schema=_CALLS)

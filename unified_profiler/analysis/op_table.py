@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +16,7 @@ from unified_profiler.analysis.sql import load
 from unified_profiler.engine import DuckDBEngine, Engine, Result, Source, traces_of
 from unified_profiler.errors import ConfigurationError
 from unified_profiler.keywords import checked_keywords
+from unified_profiler.model.option_effects import needs_synchronization
 from unified_profiler.model.statements import Statement, statement
 
 _COLUMNS = (
@@ -46,7 +48,7 @@ MEASURES: Mapping[str, str] = {
 }
 """The measured columns and their headings in the printed table."""
 
-_TORCH_NAMES = {
+TORCH_NAMES = {
     "count": "call_count",
     "key": "name",
     "cpu_time": "cpu_average_ns",
@@ -60,11 +62,14 @@ _TORCH_NAMES = {
     for prefix in ("", "self_")
     for torch, ours in (("time_total", "ns"), ("memory_usage", "bytes"))
 }
-_TORCH_NAMES |= {f"{device}_time": "device_average_ns" for device in ("device", "cuda", "xpu", "npu", "privateuse1")}
+TORCH_NAMES |= {f"{device}_time": "device_average_ns" for device in ("device", "cuda", "xpu", "npu", "privateuse1")}
+"""The columns by the names of torch's sort keys."""
 
 _SELF_NS = "self_ns"
 """The column that rows are sorted by if nothing else is asked for."""
 _OF_DEVICES = frozenset({"self_device_share", "self_device_ns", "device_ns", "device_average_ns"})
+_RECORDED_BY = {"input_shapes": "no_shapes", "module": "no_modules", "stack": "no_stacks"}
+"""Columns that only an option records, and the sentences that name it."""
 _ALWAYS = frozenset({"self_cpu_share", "self_cpu_ns", "cpu_share", "cpu_ns", "cpu_average_ns", "call_count"})
 _NEEDED_BY = {"self_device_share": "device_ns", "self_device_ns": "device_ns", "device_average_ns": "device_ns"}
 
@@ -94,9 +99,9 @@ def op_table(
     Args:
         source: A Trace or a Run; of a run, all ranks and cycles together unless grouped by them.
         by: One or several of `GROUPINGS`: name, shapes (name and input shapes), op, origin, category, module, step...
-        sort_by: A column of the result, or torch's name of it such as `cpu_time_total` or `self_cuda_time_total`;
-            largest first, text and steps in order. If not given, self device time where a device worked, else self CPU
-            time.
+        sort_by: A column of the result, its heading, or torch's name of it such as `cpu_time_total` or
+            `self_cuda_time_total`; largest first, text and steps in order. If not given, self device time where a
+            device worked, else self CPU time.
         row_limit: The most rows to return; shares still refer to all rows.
         regions: Whether steps, regions and compilation have rows too, as they have in torch's table.
         engine: Executes the query; the embedded DuckDB if not given.
@@ -118,8 +123,8 @@ def op_table(
     sql = load("op_table", keys=", ".join(keys), order=order)
     groups = engine.run(sql, tables={"calls": calls})
     table = groups.drop_columns(["work_ns", "busy_ns", _SELF_NS])
-    headings = {**{key: key.replace("_", " ").capitalize() for key in keys}, **_measured(table)}
-    remarks = _remarks(groups)
+    headings = {**{key: _heading(key) for key in keys}, **_measured(table)}
+    remarks = (*_missing(source, groups, keys), *_totals(groups)) if len(groups) else _no_operator()
     return Result(
         table=table.slice(0, row_limit),
         headings=headings,
@@ -144,11 +149,16 @@ def _keys(by: str | Sequence[str]) -> tuple[str, ...]:
 
 def _sort_column(sort_by: str, keys: tuple[str, ...]) -> str:
     own = {name: name for name in (*keys, *MEASURES)}
-    column = chosen("sort_by", sort_by, {**_TORCH_NAMES, **own})
+    headings = {**{_heading(key): key for key in keys}, **{heading: name for name, heading in MEASURES.items()}}
+    column = chosen("sort_by", sort_by, own, other_names={**headings, **TORCH_NAMES})
     if column not in own:
         msg = f"`sort_by` = {sort_by!r} needs the column {column}, which is not a key here: the keys are {keys}."
         raise ConfigurationError(msg)
     return column
+
+
+def _heading(key: str) -> str:
+    return key.replace("_", " ").capitalize()
 
 
 def _measured(table: pa.Table) -> dict[str, str]:
@@ -162,7 +172,19 @@ def _has_values(table: pa.Table, name: str) -> bool:
     return bool(pc.any(pc.not_equal(table.column(name), 0)).as_py())
 
 
-def _remarks(groups: pa.Table) -> tuple[Statement, ...]:
+def _no_operator() -> tuple[Statement, ...]:
+    return (statement("no_operator").with_text("table"),)
+
+
+def _missing(source: Source, groups: pa.Table, keys: Sequence[str]) -> Iterator[Statement]:
+    """Name the option that records a column of the keys that is empty."""
+    for key in keys:
+        if key in _RECORDED_BY and groups.column(key).null_count == len(groups):
+            late = key == "module" and needs_synchronization(chain(*(trace.info.hints for trace in traces_of(source))))
+            yield statement("modules_ran_earlier" if late else _RECORDED_BY[key]).with_text("table")
+
+
+def _totals(groups: pa.Table) -> tuple[Statement, ...]:
     measured = ("self_cpu_ns", "busy_ns", "work_ns")
     cpu, busy, device = (pc.sum(groups.column(name)).as_py() or 0 for name in measured)
     totals = (("self_cpu", cpu, True), ("cpu", busy, busy != cpu), ("self_device", device, device != 0))

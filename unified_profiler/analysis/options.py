@@ -14,15 +14,24 @@ _FEW = 10
 """Choices that are named although the nearest one is suggested."""
 
 
-def chosen(option: str, name: object, choices: Mapping[str, _Choice]) -> _Choice:
+def chosen(
+    option: str, name: object, choices: Mapping[str, _Choice], *, other_names: Mapping[str, _Choice] | None = None
+) -> _Choice:
     """Return the choice of that name.
+
+    Args:
+        option: The option, for the message.
+        name: The name that was given.
+        choices: The choices by name.
+        other_names: Choices by names that are accepted, too, but not listed.
 
     Raises:
         ConfigurationError: There is none; the message suggests the nearest, or names them all.
     """
-    if isinstance(name, str) and name in choices:
-        return choices[name]
-    hint, names = did_you_mean(name, choices), list(choices)
+    accepted = {**(other_names or {}), **choices}
+    if isinstance(name, str) and name in accepted:
+        return accepted[name]
+    hint, names = did_you_mean(name, accepted), list(choices)
     shown = [*names[:_FEW], "..."] if hint and len(names) > _FEW else names
     msg = f"`{option}` cannot be {name!r}.{hint} It must be one of {', '.join(shown)}."
     raise ConfigurationError(msg)

@@ -30,6 +30,12 @@ _LARGEST_THREAD_ID = 1 << 22  # of Linux
 _LARGEST_NUMBER = 2**31 - 1  # viewers keep process and thread ids in 32 bits
 
 
+def thread_of(name: str | None, tid: int | None) -> tuple[str, int | None]:
+    """Return the readable name of a thread, and its id if the system gave it one."""
+    source = TrackSource(None, None, None, tid, None, name)
+    return source.thread_name, tid if source.has_system_id else None
+
+
 @dataclass(frozen=True)
 class TrackSource:
     """The thread or stream whose events a track shows, as the event table identifies it."""

@@ -26,13 +26,12 @@ from unified_profiler.cli.runs import runs
 from unified_profiler.cli.steps import steps
 from unified_profiler.cli.summary import summary
 from unified_profiler.cli.table import table
+from unified_profiler.cli.usage import UsageError, reword
 from unified_profiler.cli.view import view
 from unified_profiler.errors import UnifiedProfilerError
 
 BAD_INPUT = 2
 """Exit code for errors that the user can fix, unless a command has its own `bad_input`."""
-# the class of click, or of the copy of click in newer versions of typer
-_UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 class _Commands(CompactGroup):
@@ -52,7 +51,8 @@ class _Commands(CompactGroup):
             typer.secho("Error: ", fg="red", bold=True, err=True, nl=False)
             typer.echo(self._with_options(str(error), ctx), err=True)
             raise typer.Exit(self._bad_input(ctx)) from None
-        except _UsageError as error:
+        except UsageError as error:
+            reword(error)
             error.exit_code = self._bad_input(ctx)
             raise
 

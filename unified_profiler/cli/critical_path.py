@@ -89,6 +89,7 @@ def critical_path(
         else:
             whole = _path(source, step=step, rank=rank, engine=query_engine)
             result = _segments(whole, since_start=chosen is Format.TABLE) if path else _sums(whole, run, spoken)
+            result = _without_repeated_names(result) if chosen is Format.TABLE else result
     show(result, chosen, out=out, most_rows=None, row_limit=row_limit, language=spoken)
 
 
@@ -139,9 +140,17 @@ def _segments(result: CriticalPath, *, since_start: bool) -> Result:
     return Result(table=table, headings={name: _SEGMENTS[name] for name in names})
 
 
+def _without_repeated_names(result: Result) -> Result:
+    """Return the result without the names that only repeat the kind, such as `gap`."""
+    kinds, names = (result.table.column(name).to_pylist() for name in ("kind", "name"))
+    own = ["" if name == kind else name for kind, name in zip(kinds, names, strict=True)]
+    index = result.table.column_names.index("name")
+    return replace(result, table=result.table.set_column(index, "name", [own]))
+
+
 def _sums(result: CriticalPath, run: str, language: str) -> Result:
     """Return the contributions with two lines below: the path by kind, and the command that predicts a change."""
-    from unified_profiler.presentation.texts import render_text
+    from unified_profiler.presentation.texts import render_text, texts
 
     sums = result.contributions
     shares: dict[str, float] = defaultdict(float)
@@ -149,7 +158,11 @@ def _sums(result: CriticalPath, run: str, language: str) -> Result:
         shares[row.kind] += row.path_share or 0.0
     if not shares:
         return replace(sums, footer=(render_text("critical_path.empty", {}, language=language),))
-    kinds = ", ".join(f"{kind} {share:.1%}" for kind, share in sorted(shares.items(), key=lambda item: -item[1]))
+    known = texts(language)
+    kinds = known["ui.list_separator"].join(
+        f"{known.get(f'kind.{kind}', kind)} {share:.1%}"
+        for kind, share in sorted(shares.items(), key=lambda item: -item[1])
+    )
     change = shlex.quote(f"{sums.rows[0].name}=0.5")
     command = f"unified-profiler critical-path {shlex.quote(run)} --what-if {change}"
     lines = (("kinds", {"kinds": kinds}), ("next", {"command": command}))

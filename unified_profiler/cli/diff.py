@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import webbrowser
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unified_profiler.cli.completion import diff_groupings
 from unified_profiler.cli.language import LanguageOption, language_of
 from unified_profiler.cli.next_command import next_command
 from unified_profiler.cli.op_map import OpMapOption, mapped
-from unified_profiler.cli.output import JsonOption, OutputOption, format_of, show_lines, show_table, write_or_print
+from unified_profiler.cli.output import (
+    JsonOption,
+    OutputOption,
+    format_of,
+    open_page,
+    show_lines,
+    show_table,
+    write_or_print,
+)
 from unified_profiler.cli.traces import CycleOption, RankOption, read_selected, working
 from unified_profiler.errors import ConfigurationError
 
@@ -40,6 +48,7 @@ def diff(
     by: Annotated[
         str | None,
         typer.Option(
+            autocompletion=diff_groupings,
             help="Group rows by origin, op, name, region, module or api.",
             show_default="origin across frameworks, else name",
         ),
@@ -87,7 +96,7 @@ def diff(
         return
     write_or_print(_text(comparison, chosen, spoken), out)
     if open_it and out is not None:
-        webbrowser.open(out.absolute().as_uri())
+        open_page(out, language=spoken)
 
 
 def _named(comparison: Diff, baseline: Path, candidate: Path) -> Diff:

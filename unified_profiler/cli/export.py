@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,7 +63,7 @@ def export(
     events = sum(trace.info.event_count for trace in selected.traces)
     sizes = {"event_count": events, "size_bytes": target.stat().st_size}
     show_lines([f"{target}: {render_text('export.written', sizes, language=spoken)}"])
-    if target.name.lower().endswith(_TIMELINES):
+    if target.name.lower().endswith(_TIMELINES) and find_spec("viztracer") is not None:
         show_lines([next_command("view", "view", run, language=spoken)])
 
 

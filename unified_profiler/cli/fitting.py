@@ -16,7 +16,7 @@ from unified_profiler.presentation.tables import Column
 GAP = 2
 """Cells between columns."""
 _MIN_WIDTHS = (24, 12)
-"""Minimum width of long text: in the first text column, which usually is the name, and in others."""
+"""Minimum width of long text: in the first text column, which usually is the name, and in states; and in others."""
 _LONGEST_WORD = 15
 """Words of headings up to this width are not broken: Synchronization."""
 _BREAK = re.compile(r"(?<!/) (?!/)")
@@ -63,10 +63,12 @@ def fit(columns: Sequence[Column], width: int, *, keep: str | None = None) -> Fi
     """
     minimums = [_min_width(column, index, _first_text(columns)) for index, column in enumerate(columns)]
     shown = list(range(len(columns)))
-    for index in _drop_order(columns, keep):
+    order = _drop_order(columns, keep)
+    for index in order:
         if sum(minimums[i] + GAP for i in shown) - GAP <= width:
             break
-        shown.remove(index)
+        pair = {index, *(i for i in order if columns[i].name == _other_side(columns[index].name))}
+        shown = [i for i in shown if i not in pair]
     widths = _distribute([columns[i] for i in shown], [minimums[i] for i in shown], width)
     left_out = tuple(column for index, column in enumerate(columns) if index not in shown)
     return Fit(tuple(FittedColumn(columns[i], w) for i, w in zip(shown, widths, strict=True)), left_out)
@@ -110,7 +112,7 @@ def _min_width(column: Column, index: int, first_text: int) -> int:
     words = max(map(cell_len, _BREAK.split(column.heading)), default=0)
     if not column.is_text or column.name in _NUMBERS_AS_TEXT:
         return max(cells, min(words, _LONGEST_WORD))
-    return min(max(cells, words), _MIN_WIDTHS[0 if index == first_text else 1])
+    return min(max(cells, words), _MIN_WIDTHS[0 if index == first_text or column.name == "state" else 1])
 
 
 def _drop_order(columns: Sequence[Column], keep: str | None) -> list[int]:
@@ -124,6 +126,14 @@ def _drop_order(columns: Sequence[Column], keep: str | None) -> list[int]:
 
     droppable = [index for index, column in enumerate(columns) if index != anchor and column.name != keep]
     return sorted(droppable, key=importance)
+
+
+def _other_side(name: str) -> str | None:
+    """Return the column with the same measure of the other side of a comparison, if this one is of a side."""
+    for side, other in (("baseline", "candidate"), ("candidate", "baseline")):
+        if name.startswith(side):
+            return name.replace(side, other, 1)
+    return None
 
 
 def _distribute(columns: Sequence[Column], minimums: Sequence[int], width: int) -> list[int]:

@@ -20,6 +20,8 @@ import typer
 from unified_profiler.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from unified_profiler.analysis import Result
     from unified_profiler.presentation.tables import EmphasisByColumn
 
@@ -51,6 +53,8 @@ _Form = TypeVar("_Form", bound=Enum)
 _SUFFIXES = {"table": ".txt", "junit": ".xml"}
 """Suffixes of files whose format has another name."""
 
+_WORDS = {"category": "category", "direction": "diff.direction", "kind": "kind"}
+"""Columns of keys, and the prefix of the words that are printed for them."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """Characters that control terminals, which RFC 4180 does not allow in CSV. Tabs and line breaks are allowed."""
 
@@ -121,7 +125,9 @@ def show(
 
 
 def in_language(result: Result, language: str) -> Result:
-    """Return a result with the headings and the lines below in a language."""
+    """Return a result with the headings, the lines below and the words of this package in a language."""
+    if result.headings is not None:  # the result of a query stays as it is
+        result = replace(result, table=_in_words(result.table, language))
     if language == "en":
         return result
     from unified_profiler.presentation.texts import render_statement, texts
@@ -131,6 +137,36 @@ def in_language(result: Result, language: str) -> Result:
         headings = {name: known.get(f"column.{name}", heading) for name, heading in headings.items()}
     remarks = tuple(render_statement("table", each, language=language) for each in result.remarks)
     return replace(result, headings=headings, footer=remarks or result.footer)
+
+
+def _in_words(table: pa.Table, language: str) -> pa.Table:
+    """Return a table with words instead of keys, and with readable names of threads."""
+    from unified_profiler.presentation.texts import texts
+
+    known = texts(language)
+    for name, prefix in _WORDS.items():
+        if name in table.column_names:
+            values = [known.get(f"{prefix}.{value}", value) for value in table.column(name).to_pylist()]
+            table = table.set_column(table.column_names.index(name), name, [values])
+    return _with_threads(table) if {"thread", "tid"} <= set(table.column_names) else table
+
+
+def _with_threads(table: pa.Table) -> pa.Table:
+    from unified_profiler.analysis.tracks import thread_of
+
+    columns = (table.column(name).to_pylist() for name in ("thread", "tid"))
+    threads = [thread_of(*each) for each in zip(*columns, strict=True)]
+    for name, values in (("thread", [name for name, _ in threads]), ("tid", [tid for _, tid in threads])):
+        table = table.set_column(table.column_names.index(name), name, [values])
+    return table
+
+
+def column_of(heading: str | None, language: str) -> str | None:
+    """Return the column that has a heading in a language; anything else as it is, such as a column or torch's key."""
+    from unified_profiler.presentation.texts import texts
+
+    columns = (key for key, text in texts(language).items() if key.startswith("column.") and text == heading)
+    return next((key.removeprefix("column.") for key in columns), heading)
 
 
 def _as_text(result: Result, most_rows: int | None, language: str) -> str:
@@ -193,7 +229,8 @@ def show_table(
 ) -> None:
     """Print a table for people, by default on stdout.
 
-    It fits the terminal; without a terminal nothing is left out, for `grep` and `less -S`.
+    It fits the terminal; without a terminal nothing is left out, for `grep` and `less -S`. Of a table without rows,
+    only the lines below are printed, if there are any.
 
     Args:
         result: The table, with headings and lines in the language.
@@ -205,6 +242,9 @@ def show_table(
     from unified_profiler.cli.terminal import console_on, encodable, is_fitted, print_table
     from unified_profiler.presentation.tables import columns_of, one_line, rows_shown
 
+    if not len(result) and result.footer:  # they state why there are no rows
+        show_lines(result.footer, stream)
+        return
     console = console_on(stream)
     if not is_fitted(console):
         typer.echo(encodable(_as_text(result, most_rows, language), console.encoding), file=stream)
@@ -217,11 +257,26 @@ def show_table(
     print_table(console, columns, notes=notes, below=below, keep=result.sorted_by, language=language)
 
 
-def show_lines(lines: Sequence[str]) -> None:
-    """Print lines of text on stdout, broken between words to fit a terminal."""
+def show_lines(lines: Sequence[str], stream: TextIO | None = None) -> None:
+    """Print lines of text, by default on stdout, broken between words to fit a terminal."""
     from unified_profiler.cli.terminal import console_on, print_lines
 
-    print_lines(console_on(None), lines)
+    print_lines(console_on(stream), lines)
+
+
+def open_page(page: Path, *, language: str) -> None:
+    """Open a page in a browser, or print where it is if there is none."""
+    import webbrowser
+
+    if not webbrowser.open(page.absolute().as_uri()):
+        from unified_profiler.presentation.texts import render_whole
+
+        typer.echo(render_whole("open.no_browser", {"page": page.absolute()}, language=language), err=True)
+
+
+def near(path: Path, directory: Path) -> Path:
+    """Return a path relative to a directory if it is below that, else as it is."""
+    return path.relative_to(directory) if path.is_relative_to(directory) else path
 
 
 def write_or_print(text: str, out: Path | None) -> None:

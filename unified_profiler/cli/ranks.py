@@ -13,7 +13,7 @@ from unified_profiler.cli.engine import EngineOption, engine_of
 from unified_profiler.cli.language import LanguageOption, language_of
 from unified_profiler.cli.next_command import next_command
 from unified_profiler.cli.output import Format, FormatOption, JsonOption, OutputOption, format_of, show, write_or_print
-from unified_profiler.cli.traces import DEFAULT_RUN, RunPath, name_newest, working
+from unified_profiler.cli.traces import DEFAULT_RUN, RunPath, read_named, working
 
 if TYPE_CHECKING:
     from unified_profiler.analysis import RankTable
@@ -69,10 +69,8 @@ def _show(table: RankTable, *, with_steps: bool, out: Path | None, run: str, lan
 def _rank_table(path: str, engine: Engine, language: str) -> RankTable:
     from unified_profiler.analysis import rank_table
     from unified_profiler.delivery.run_writer import save_clocks
-    from unified_profiler.readers import read
 
-    run = read(path, engine=engine)
-    name_newest(path, run, language=language)
+    run = read_named(path, engine=engine, language=language)
     table = rank_table(run, engine=engine)
     if run.clocks is None:
         save_clocks(run, table.clocks)

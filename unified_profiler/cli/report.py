@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,7 @@ import typer
 
 from unified_profiler.cli.language import LanguageOption, language_of
 from unified_profiler.cli.next_command import next_command
-from unified_profiler.cli.output import JsonOption, format_of
+from unified_profiler.cli.output import JsonOption, format_of, near, open_page
 from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RankOption, RunPath, read_selected, working
 from unified_profiler.errors import ConfigurationError
 
@@ -93,11 +92,12 @@ def report(
             write_models_layout(selected, target)
         else:
             _write(selected, target, chosen, language=spoken)
-    typer.echo(str(target))
+    typer.echo(str(near(target, Path.cwd())))
     if chosen is ReportFormat.HTML and layout is Layout.SINGLE and not open_it:
-        typer.echo(next_command("report", "report", run, "--open", language=spoken), err=True)
+        to_file = () if out is None else ("-o", str(out))
+        typer.echo(next_command("report", "report", run, *to_file, "--open", language=spoken), err=True)
     if open_it:
-        webbrowser.open(target.absolute().as_uri())
+        open_page(target, language=spoken)
 
 
 def _check_models(*, form: ReportFormat | None, as_json: bool, open_it: bool) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from unified_profiler.cli.completion import sort_keys
 from unified_profiler.cli.language import LANGUAGE_HELP, Language, Words, language_of
+from unified_profiler.cli.output import column_of, near
+from unified_profiler.cli.usage import UsageError, options_of, unknown_option
 from unified_profiler.errors import UnifiedProfilerError
-from unified_profiler.keywords import did_you_mean
 
 if TYPE_CHECKING:
     from unified_profiler.analysis import Result
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 
 RUN_CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 """All arguments after the script belong to the script, even if they look like options."""
+
+BAD_USAGE = 2
+"""Exit code of scripts that were given wrong options, by argparse and others."""
 
 _steps: Any = partial(typer.Option, rich_help_panel="Steps to record")
 _data: Any = partial(typer.Option, rich_help_panel="Data to record")
@@ -126,7 +132,10 @@ def run(
     ] = None,
     table: Annotated[bool, _output(help="Print tables of operators and of API calls.")] = True,
     row_limit: Annotated[int, _output(min=0, help="Maximum number of rows of a table; 0 for all.")] = 20,
-    sort_by: Annotated[str | None, _output(help="Column to sort by, or one of torch's sort keys.")] = None,
+    sort_by: Annotated[
+        str | None,
+        _output(autocompletion=sort_keys, help="Column to sort by, its heading, or one of torch's sort keys."),
+    ] = None,
     open_it: Annotated[bool, _output("--open", help="Write the report and open it in a browser.")] = False,
     verbose: Annotated[bool, _output("--verbose", help="Print how the ends of steps were detected.")] = False,
     language: Annotated[Language | None, _output(help=LANGUAGE_HELP, show_default="that of LANG, else en")] = None,
@@ -152,6 +161,8 @@ def run(
     from unified_profiler.launch.launcher import OPENING_SECONDS, LaunchOptions, launch
 
     program = _program(ctx, command or [], module)
+    words = Words("run", language_of(language))
+    sort_by = column_of(sort_by, words.language)
     _check_sort_key(sort_by)
     keywords = {
         "output_dir": output_dir,
@@ -176,11 +187,14 @@ def run(
         opening_seconds=OPENING_SECONDS if opening_limit is None else opening_limit,
         profiler={name: value for name, value in keywords.items() if value is not None},
     )
+    started_in = Path.cwd()  # the script may change it
     outcome = launch(program, options)
+    if outcome.exit_code == BAD_USAGE:
+        _explain_late_options(ctx, program, words)
     if outcome.exit_code and not (outcome.failures or outcome.error or _has_operators(outcome)):
         raise typer.Exit(outcome.exit_code)  # the traceback of the script is all there is to see
-    words = Words("run", language_of(language))
-    _report(outcome, words, row_limit=row_limit if table else None, sort_by=sort_by, verbose=verbose)
+    lines = _lines(outcome, words, started_in, verbose=verbose)
+    _report(outcome, lines, words, row_limit=row_limit if table else None, sort_by=sort_by)
     if open_it and outcome.run is not None and outcome.run.path is not None and _is_first_rank(outcome.run):
         _open_report(outcome.run.path, words, language)
     raise typer.Exit(1 if outcome.error is not None and not outcome.exit_code else outcome.exit_code)
@@ -208,10 +222,10 @@ def _program(ctx: typer.Context, command: list[str], module: str | None) -> Prog
         return Program(module, _without_dashes(command), is_module=True)
     if not command:
         msg = "Give a script or -m MODULE."
-        raise typer.BadParameter(msg, ctx=ctx)
+        raise UsageError(msg, ctx=ctx)
     script = command[0]
     if not Path(script).exists():
-        raise typer.BadParameter(_missing_script(ctx, script), ctx=ctx)
+        raise UsageError(_missing_script(ctx, script), ctx=ctx)
     return Program(script, _without_dashes(command[1:]))
 
 
@@ -231,17 +245,27 @@ def _missing_script(ctx: typer.Context, name: str) -> str:
     """Return the message for a missing script, or for a misspelled option, which the parser takes for the script."""
     if not name.startswith("-"):
         return f"There is no script {name!r}."
-    options = [option for parameter in ctx.command.params for option in parameter.opts]
-    return f"There is no option {name!r}.{did_you_mean(name, options)}"
+    return unknown_option(name, options_of(ctx.command))
 
 
-def _report(outcome: Outcome, words: Words, *, row_limit: int | None, sort_by: str | None, verbose: bool) -> None:
-    """Print the tables on stdout, unless `row_limit` is None, and everything else on stderr."""
-    lines = list(_lines(outcome, words, verbose=verbose))
+def _explain_late_options(ctx: typer.Context, program: Program, words: Words) -> None:
+    """Name the first of our options that the script was given, if it seems to have refused it."""
+    names = (argument.partition("=")[0] for argument in program.arguments)
+    late = next((name for name in names if name.startswith("--") and name in options_of(ctx.command)), None)
+    if late is not None:
+        _print(f"unified-profiler: {words('late_option', option=late)}", sys.__stderr__)
+
+
+def _report(
+    outcome: Outcome, parts: Iterable[str], words: Words, *, row_limit: int | None, sort_by: str | None
+) -> None:
+    """Print the tables on stdout, unless `row_limit` is None, and the lines on stderr."""
+    lines = list(parts)
     if row_limit is not None and outcome.run is not None and _is_first_rank(outcome.run):
         try:
             for result in _tables(outcome.run, sort_by=sort_by):
-                _print_table(result, sys.__stdout__, row_limit=row_limit, language=words.language)
+                if len(result):
+                    _print_table(result, sys.__stdout__, row_limit=row_limit, language=words.language)
         except UnifiedProfilerError as error:  # must not replace the exit code of the script
             lines.append(words("no_table", error=error))
     for line in lines:
@@ -297,21 +321,29 @@ def _print(text: str, stream: TextIO | None) -> None:
         print(text, file=stream, flush=True)
 
 
-def _lines(outcome: Outcome, words: Words, *, verbose: bool) -> Iterator[str]:
+def _lines(outcome: Outcome, words: Words, started_in: Path, *, verbose: bool) -> Iterator[str]:
     if outcome.run is None:
         return
-    yield words("written", path=outcome.run.path) if outcome.run.path else words("not_written")
+    path = None if outcome.run.path is None else near(outcome.run.path, started_in)
+    yield words("not_written") if path is None else words("written", path=path)
     yield _steps_line(outcome, words)
     if verbose and outcome.signal is not None:
-        yield from outcome.signal.switches
-    if not any(trace.info.frameworks for trace in outcome.run.traces):
-        yield words("no_operators")
+        yield from outcome.signal.switches or [words("signal_kept", signal=outcome.signal.name)]
+    if not _has_operators(outcome):
+        yield words(_why_no_operators(outcome.run))
+    yield from _times_notes(outcome.run, words.language)
     yield from (words("hint", hint=hint) for hint in outcome.hints)
     yield from dict.fromkeys(_failure_line(failure, words) for failure in outcome.failures)
     if outcome.error is not None:
         yield words("ended_early", error=f"{type(outcome.error).__name__}: {outcome.error}")
-    if outcome.run.path is not None and _is_first_rank(outcome.run):
-        yield words("more", command=shlex.join(["unified-profiler", "report", str(outcome.run.path), "--open"]))
+    if path is not None and _is_first_rank(outcome.run):
+        yield words("more", command=shlex.join(["unified-profiler", "report", str(path), "--open"]))
+
+
+def _why_no_operators(run: Run) -> str:
+    if any(manifest.settings.get("level") == 1 for manifest in run.manifests.values()):
+        return "steps_only"
+    return "no_operator_ran" if any(trace.info.frameworks for trace in run.traces) else "no_operators"
 
 
 def _failure_line(failure: Failure, words: Words) -> str:
@@ -327,6 +359,38 @@ def _steps_line(outcome: Outcome, words: Words) -> str:
     signal = outcome.signal.name
     if outcome.signal.sources > 1:
         signal = words("sources", signal=signal, source_count=outcome.signal.sources)
-    steps = words("steps", step_count=outcome.steps, signal=signal)
+    steps = _recorded_steps(outcome, signal, words)
     start_up = None if outcome.run is None else next(iter(outcome.run.manifests.values())).start_up_ns
     return steps if start_up is None else words("start_up", steps=steps, start_up_ns=start_up)
+
+
+def _recorded_steps(outcome: Outcome, signal: str, words: Words) -> str:
+    """Return which steps were recorded, and whether these are fewer than planned."""
+    from unified_profiler.readers.listing import recorded_steps
+
+    count = 0 if outcome.run is None else _recorded_step_count(outcome.run)
+    if outcome.run is None or not count:
+        return words("steps", step_count=outcome.steps, signal=signal)
+    recorded = recorded_steps(trace.info for trace in outcome.run.traces)
+    steps = words("recorded", recorded=recorded, recorded_count=count, step_count=outcome.steps, signal=signal)
+    return words("fewer", steps=steps, planned_count=outcome.planned_steps) if count < outcome.planned_steps else steps
+
+
+def _recorded_step_count(run: Run) -> int:
+    from unified_profiler.schedule import Phase
+
+    return 0 if run.steps is None else run.steps.column("phase").to_pylist().count(Phase.RECORD.value)
+
+
+def _times_notes(run: Run, language: str) -> Iterator[str]:
+    """Yield what makes the recorded times unreliable: lack of CPU time, or else steps of a warm-up."""
+    from unified_profiler.presentation.texts import render_statement
+    from unified_profiler.report.analyses import Analyses
+    from unified_profiler.report.findings import record_later
+    from unified_profiler.report.notices import starvation
+
+    starved = Analyses(run).starved
+    yield from (render_statement("notice", each, language=language) for each in starvation(starved))
+    if not starved:
+        later = (record_later(manifest.overhead.steady_step) for manifest in run.manifests.values())
+        yield from (render_statement("finding", each, language=language) for each in chain.from_iterable(later))

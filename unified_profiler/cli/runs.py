@@ -28,6 +28,8 @@ def runs(
 ) -> None:
     """List the runs in a directory, the newest first.
 
+    A mark shows which one other commands read if the directory is given: the newest with a trace.
+
     Examples:
       unified-profiler runs
       unified-profiler runs /data/profiles -o runs.csv
@@ -38,15 +40,20 @@ def runs(
     spoken = language_of(language)
     with working("reading", language=spoken):
         table = run_table(directory, row_limit=row_limit or None)
-    following = next_command("summary", "summary", str(directory / table["run"][0]), language=spoken)
+    following = next_command("summary", "summary", str(directory), language=spoken)
     if chosen is Format.TABLE:
-        table = _with_states(table, Words("state", spoken))
+        table = _for_people(table, Words("state", spoken))
     show(table, chosen, out=out, most_rows=None, language=spoken, next_line=following)
 
 
-def _with_states(table: Result, words: Words) -> Result:
-    """Return the runs with their states in the language of the words; details such as errors stay as they are."""
+def _for_people(table: Result, words: Words) -> Result:
+    """Return the runs with a mark and with their states in words; details such as errors stay as they are."""
     parts = (state.partition(": ") for state in table["state"])
-    states = [words(state) + colon + detail for state, colon, detail in parts]
-    index = table.columns.index("state")
-    return replace(table, table=table.table.set_column(index, "state", [states]))
+    columns = {
+        "state": [words(state) + colon + detail for state, colon, detail in parts],
+        "default": ["*" if default else "" for default in table["default"]],
+    }
+    marked = table.table
+    for name, values in columns.items():
+        marked = marked.set_column(table.columns.index(name), name, [values])
+    return replace(table, table=marked)

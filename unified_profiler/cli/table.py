@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+from unified_profiler.cli.completion import groupings, sort_keys
 from unified_profiler.cli.engine import EngineOption, engine_of
 from unified_profiler.cli.language import LanguageOption, language_of
 from unified_profiler.cli.next_command import next_command
 from unified_profiler.cli.op_map import OpMapOption, mapped
-from unified_profiler.cli.output import Format, FormatOption, JsonOption, OutputOption, format_of, show
+from unified_profiler.cli.output import Format, FormatOption, JsonOption, OutputOption, column_of, format_of, show
 from unified_profiler.cli.traces import DEFAULT_RUN, CycleOption, RankOption, RunPath, read_selected, working
 from unified_profiler.errors import ConfigurationError
 
@@ -23,12 +24,17 @@ def table(
         typer.Option(
             "--by",
             metavar="COLUMN",
+            autocompletion=groupings,
             help="Group rows by name (default), shapes, op, origin, module, direction, category, kind, layer, "
             "framework, thread, device, stack, step, cycle, rank or host; repeatable.",
         ),
     ] = None,
     sort_by: Annotated[
-        str | None, typer.Option(help="Column to sort by; for operators also one of torch's sort keys.")
+        str | None,
+        typer.Option(
+            autocompletion=sort_keys,
+            help="Column to sort by, or its heading; for operators also one of torch's sort keys.",
+        ),
     ] = None,
     row_limit: Annotated[int, typer.Option(min=0, help="Maximum number of rows; 0 for all.")] = 20,
     rank: RankOption = None,
@@ -69,7 +75,7 @@ def table(
         query_engine = engine_of(engine)
         whole = read_selected(run, rank=rank, cycle=cycle, engine=query_engine, language=spoken)
         selected = mapped(whole, op_map)
-        options: dict[str, Any] = {"sort_by": sort_by, "engine": query_engine}
+        options: dict[str, Any] = {"sort_by": column_of(sort_by, spoken), "engine": query_engine}
         if api:
             result = api_table(selected, **options)
         else:

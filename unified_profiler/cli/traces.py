@@ -18,8 +18,8 @@ RunPath = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="A run directory, a directory of runs (the newest is used), one of their files, or a native trace. "
-        "Directories may be URLs.",
+        help="A run directory, a run in `profile` by its name, a directory of runs (the newest is used), one of their "
+        "files, or a native trace. Directories may be URLs.",
     ),
 ]
 DEFAULT_RUN = "profile"
@@ -73,10 +73,7 @@ def read_selected(
     Raises:
         ConfigurationError: The run has no such rank or cycle.
     """
-    from unified_profiler.readers import read
-
-    run = read(path, engine=engine)
-    name_newest(path, run, language=language)
+    run = read_named(path, engine=engine, language=language)
     if one_clock:
         from unified_profiler.analysis import align_clocks
         from unified_profiler.delivery.run_writer import save_clocks
@@ -88,8 +85,26 @@ def read_selected(
     return run.select(rank=rank, cycle=cycle)
 
 
-def name_newest(path: Path | str, run: Run, *, language: str) -> None:
-    """Print which run of a directory was taken."""
+def read_named(path: Path | str, *, engine: Engine | None = None, language: str) -> Run:
+    """Read a run, and print which one of a directory was taken.
+
+    Args:
+        path: Path of the run, or its name in `profile`, as `unified-profiler runs` prints it.
+        engine: The engine that reads URLs.
+        language: The language of the line that names the run.
+    """
+    from unified_profiler.model.run import is_run
+    from unified_profiler.readers import read
+
+    in_default = Path(DEFAULT_RUN) / path
+    if not Path(path).exists() and len(Path(path).parts) == 1 and is_run(in_default):
+        path = in_default
+    run = read(path, engine=engine)
+    _name_newest(path, run, language=language)
+    return run
+
+
+def _name_newest(path: Path | str, run: Run, *, language: str) -> None:
     if run.path is None or run.path.parent != Path(path):
         return
     from unified_profiler.presentation.texts import render_whole

@@ -38,7 +38,7 @@ def view(
 
     The UI is served from this machine and needs no network; no part of the trace leaves the machine.
 
-    Requires the extra `view`: pip install "unified-profiler[view]"
+    Requires the extra `view`: pip install "unified-profiler[view]", or ".[view]" in a clone.
 
     Examples:
       unified-profiler view profile

@@ -23,6 +23,10 @@ SIDES: tuple[SideName, SideName] = ("baseline", "candidate")
 MOST_PARTS = 3
 """The number of parts of a row that a table lists; the others are summed in one line."""
 _GIGA = 1e9
+_CLEARLY = 1.25
+"""Ratios beyond this, or below its inverse, are put into words, too."""
+_WHOLE = 10
+"""Factors from this on are rounded to whole numbers."""
 _SOMETIMES = frozenset({"baseline_mean_ns", "candidate_mean_ns", "mean_ratio", "baseline_gflops", "candidate_gflops"})
 """Columns that are shown only if they have values."""
 
@@ -50,8 +54,8 @@ def as_html(diff: DiffRecord) -> str:
 
 
 def introduction(diff: DiffRecord, *, language: str = "en") -> list[str]:
-    """Return the step times of both sides, and a line about each side."""
-    return [*verdicts(diff, language=language), *headlines(diff, language=language)]
+    """Return a line about each side, which also defines A and B, and the step times of both."""
+    return [*headlines(diff, language=language), *verdicts(diff, language=language)]
 
 
 def verdicts(diff: DiffRecord, *, language: str = "en") -> list[str]:
@@ -71,7 +75,7 @@ def verdicts(diff: DiffRecord, *, language: str = "en") -> list[str]:
 
 
 def _compared(diff: DiffRecord, language: str) -> str:
-    words: dict[str, Value] = {"ratio": shown_ratio(diff.total.ratio)}
+    words: dict[str, Value] = {"ratio": _factor(diff.total.ratio, language)}
     for name in SIDES:
         measured: Measured | None = getattr(diff.total, name)
         words[f"{name}_ns"] = None if measured is None else measured.time_ns
@@ -85,8 +89,20 @@ def _verdict(code: str, times_ns: tuple[float | None, float | None], language: s
     before, after = times_ns
     if not before or not after:
         return ""
-    words |= {"baseline_ns": before, "candidate_ns": after, "ratio": shown_ratio(after / before)}
+    words |= {"baseline_ns": before, "candidate_ns": after, "ratio": _factor(after / before, language)}
     return render_text(f"diff.verdict.{code}", words, language=language)
+
+
+def _factor(ratio: float | None, language: str) -> str:
+    """Return the ratio of B to A, and in words which of them is faster, if that is clear."""
+    shown = shown_ratio(ratio)
+    if not ratio or 1 / _CLEARLY <= ratio <= _CLEARLY:
+        return shown
+    if ratio > 1:
+        return render_text("diff.factor.slower", {"ratio": shown}, language=language)
+    times = 1 / ratio
+    words = {"ratio": shown, "times": f"{times:,.0f}" if times >= _WHOLE else f"{times:.1f}"}
+    return render_text("diff.factor.faster", words, language=language)
 
 
 def shown_ratio(ratio: float | None) -> str:
@@ -110,7 +126,7 @@ def side_line(name: SideName, side: Side, diff: DiffRecord, *, language: str = "
     """Return a line about a side: its name, frameworks, steps, and how much of it has a counterpart."""
     measured: Measured | None = getattr(diff.total, name)
     words: dict[str, Value] = {
-        "label": texts(language)[f"diff.{name}"],
+        "label": texts(language)[f"diff.label.{name}"],
         "name": side.name,
         "frameworks": ", ".join(f"{framework} {version}".strip() for framework, version in side.frameworks.items()),
         "step_count": side.step_count,

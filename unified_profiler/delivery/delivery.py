@@ -57,6 +57,8 @@ class Delivery:
         self.program_started_ns: int | None = None
         """Start of the script, if the profiler was started for it; else the run begins when the profiler starts."""
         self.start_up_ns: int | None = None
+        self.exit_code: int | None = None
+        """Exit code of the script, if the profiler was started for it."""
         self._settings = settings
         self._faults = faults
         self._handlers = handlers
@@ -125,6 +127,13 @@ class Delivery:
         if self._writer is not None:
             with self._faults.guard("output", "remove what was recorded before"):
                 self._writer.clear()
+
+    def discard(self) -> None:
+        """Remove the run, in which nothing was recorded."""
+        self.traces.clear()
+        if self._writer is not None:
+            self._writer.remove()
+            self._writer = None
 
     def leave_to_parent(self) -> None:
         """Give up the run in a forked child."""
@@ -250,6 +259,7 @@ class Delivery:
             started_ns=self._started_ns,
             ended_ns=self._ended_ns,
             start_up_ns=self.start_up_ns,
+            exit_code=self.exit_code,
             step_count=len(steps),
             failures=tuple(self._faults.failures),
             step_signal=self.step_signal,

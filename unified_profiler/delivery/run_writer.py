@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from unified_profiler.errors import OutputDirectoryError
@@ -96,6 +97,12 @@ class RunWriter(RankWriter):
             file.unlink(missing_ok=True)
         shutil.rmtree(self.folder / NATIVE, ignore_errors=True)
         self.steps = StepFile(self.folder / STEPS)
+
+    def remove(self) -> None:
+        """Remove the files of this rank, and the run if no other rank has files in it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):
+            self.path.rmdir()
 
     def write_trace(self, trace: Trace) -> Trace:
         """Write a trace and append it to the list of finished cycles.

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from unified_profiler.errors import EngineError
+from unified_profiler.installation import install_command
 
 _ADDRESS = re.compile(r"spark://[^\s:,/]+:\d{1,5}(,[^\s:,/]+:\d{1,5})*")
 _CONNECT_SECONDS = 5.0
@@ -34,7 +35,7 @@ def python_of_workers() -> str:
 
 def _check_installed() -> None:
     if any(find_spec(name) is None for name in ("pyspark", "pandas")):
-        msg = 'The Spark engine needs pyspark and pandas. Install them with: pip install "unified-profiler[spark]"'
+        msg = f"The Spark engine needs pyspark and pandas. Install them with: {install_command('spark')}"
         raise EngineError(msg)
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java" if not home else str(Path(home) / "bin" / "java")) is None:

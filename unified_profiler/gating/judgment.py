@@ -31,6 +31,8 @@ FEWEST_STEPS = 20
 _FEWEST_STEPS_OF_RUN = 5
 _LARGEST_DRIFT = 0.4
 """Slow-down that a slower or busier machine may explain; one that is certainly larger is a regression."""
+_LARGEST_LOAD = 4.0
+"""Slow-down that a busy machine may explain; no advice about the machine is given beyond it."""
 _MOST_TIMES = 100
 """Suggest more steps or runs only up to this multiple of the recorded number."""
 
@@ -129,7 +131,8 @@ def judge(case: Case, max_regression: float) -> Judgment:
         return _judgment(case, Verdict.INCONCLUSIVE, objection, max_regression, {"needed_run_count": FEWEST_PAIRS})
     ranks = () if case.metric.unit == "bytes" else rank_contributions(case.baseline, case.candidate)
     causes = (*contributions(case.metric, case.sides), *ranks)
-    code = "regression_of_most" if is_beyond_machines else "regression"
+    may_be_busy = is_beyond_machines and interval.low <= math.log1p(_LARGEST_LOAD)
+    code = "regression_of_most" if may_be_busy else "regression"
     return _judgment(case, Verdict.REGRESSION, code, max_regression).model_copy(update={"contributions": causes})
 
 

@@ -49,7 +49,7 @@ class Children:
     def hints(self) -> Iterator[str]:
         """Return a hint if a lot of work ran in child processes."""
         own, children = (now - before for now, before in zip(_cpu_seconds(), self._cpu_at_start, strict=True))
-        if children < _SHARE * own or (self._helpers and not self._names):
+        if not children or children < _SHARE * own or (self._helpers and not self._names):
             return
         names = ", ".join(f"{count} of {name}" for name, count in list(self._names.items())[:_MAX_NAMES])
         yield (

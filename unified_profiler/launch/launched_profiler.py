@@ -18,6 +18,14 @@ class LaunchedProfiler(Profiler):
         """Let the run begin now, before the profiler starts with the first framework that is imported."""
         self._delivery.program_started_ns = now_ns
 
+    def program_ended(self, exit_code: int) -> None:
+        """Keep the exit code of the program, which has ended."""
+        self._delivery.exit_code = exit_code
+
+    def discard(self) -> None:
+        """Remove the run of a program that failed before anything was recorded."""
+        self._delivery.discard()
+
     def is_of_program(self, error: Exception) -> bool:
         """Return whether this is an error of the program's own work, raised because a recorder waited for that work."""
         return error is self._execution.program_error

@@ -78,6 +78,8 @@ class Outcome:
         exit_code: The exit code of the program.
         run: The recording; None if the profiler is disabled.
         signal: The signal that ended steps.
+        steps: Number of steps that ended.
+        planned_steps: Number of steps to record; 0 if there is no limit.
         hints: Advice on how to get a better result.
         failures: Failures of the profiler.
         error: The error that `strict` would have raised.
@@ -87,6 +89,7 @@ class Outcome:
     run: Run | None = None
     signal: StepSignal | None = None
     steps: int = 0
+    planned_steps: int = 0
     hints: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
     error: Exception | None = None
@@ -125,6 +128,7 @@ class _Launch:
         self, options: LaunchOptions, plan: Schedule, profiler: LaunchedProfiler, interruption: Interruption
     ) -> None:
         self._profiler = profiler
+        self._planned_steps = plan.active * plan.repeat
         self._interruption = interruption
         self._children = Children({backend.module for backend in _backends(profiler)})
         self._process = os.getpid()
@@ -196,6 +200,7 @@ class _Launch:
         self._windows.end(_GAVE_WAY)
 
     def _outcome(self, code: int) -> Outcome:
+        self._profiler.program_ended(code)
         self._profiler.step_signal = self._finder.detector.result()
         try:
             with self._interruption.held():
@@ -208,6 +213,7 @@ class _Launch:
             run=run,
             signal=self._profiler.step_signal,
             steps=self._profiler.current_step,
+            planned_steps=self._planned_steps,
             hints=tuple(self._hints(run)),
             failures=(*self._profiler.failures, *self._opening.failures),
             error=self._finder.error or self._error,

@@ -49,7 +49,7 @@ def uneven_steps(run: Run) -> Iterator[str]:
     steps = {number: attributes for trace in run.traces for number, attributes in _step_attributes(trace)}
     idle = sorted(set(steps) - {step for trace in run.traces for step in _steps_with_operators(trace)})
     without_model = sorted(number for number, attributes in steps.items() if attributes["model_seen"] is False)
-    if idle:
+    if idle and any(manifest.settings.get("level") != 1 for manifest in run.manifests.values()):
         yield f"There is no operator in recorded {_list_steps(idle)}. {_ADVICE}"
     elif without_model:
         yield f"No work of a model or an optimizer was seen in recorded {_list_steps(without_model)}. {_ADVICE}"

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from unified_profiler.launch.anchor import Recount
 from unified_profiler.launch.launched_profiler import LaunchedProfiler
 from unified_profiler.launch.opening import LEAN, OpeningWindow
+from unified_profiler.launch.step_contents import has_events
+from unified_profiler.model.schema import Layer
 from unified_profiler.model.trace import Trace
 from unified_profiler.schedule import Phase, Schedule
 
@@ -128,7 +130,7 @@ class Windows:
         """Stop and write everything; return whether the opening window replaces the scheduled one.
 
         Args:
-            failed: Whether the script failed: before the import of a framework there is nothing to write then.
+            failed: Whether the script failed: nothing is written then if no step ended and no operator was recorded.
         """
         try:
             if failed and not self._begun:
@@ -142,8 +144,11 @@ class Windows:
             if self._has_recorded_step():
                 return False
             replacement = self._opening.trace
+            if failed and self._is_empty(replacement):
+                self._profiler.discard()
+                return False
             if replacement is not None:
-                hints = (*replacement.info.hints, " ".join(self._reasons()))
+                hints = (*replacement.info.hints, " ".join(self._reasons(failed=failed)))
                 self._profiler.add_trace(
                     Trace(replacement.events, replacement.info.model_copy(update={"hints": hints}))
                 )
@@ -153,13 +158,20 @@ class Windows:
         finally:
             self._opening.remove()
 
+    def _is_empty(self, opening: Trace | None) -> bool:
+        """Return whether no step ended, no operator was recorded, and nothing went wrong in doing so."""
+        if self._profiler.current_step or self._profiler.failures or self._opening.failures:
+            return False
+        traces = (*self._profiler.run.traces, *((opening,) if opening is not None else ()))
+        return not any(has_events(trace, Layer.FRAMEWORK.value) for trace in traces)
+
     def _has_recorded_step(self) -> bool:
         steps = self._profiler.run.steps
         return steps is not None and Phase.RECORD.value in steps.column("phase").to_pylist()
 
-    def _reasons(self) -> list[str]:
+    def _reasons(self, *, failed: bool) -> list[str]:
         """Explain why this is not the scheduled window, and what is missing in it."""
-        reasons = [self._why_ended or self._why_unscheduled()]
+        reasons = [self._why_ended or self._why_unscheduled(failed=failed)]
         if self._opening.limited:
             reasons.append(
                 f"It was cut off after {self._opening.limit_seconds:g} s without the end of a step: later work is "
@@ -173,7 +185,11 @@ class Windows:
             )
         return reasons
 
-    def _why_unscheduled(self) -> str:
+    def _why_unscheduled(self, *, failed: bool) -> str:
+        if not self._profiler.current_step and failed:
+            return (
+                "The script failed before a step ended, so this is the recording from the import of the framework on."
+            )
         if not self._profiler.current_step:
             return (
                 "No end of a step was seen, so this is the recording from the import of the framework on. "

@@ -5,7 +5,7 @@ Each sentence is in presentation/sentences.en.toml too, as `advice.*`, with its 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,6 +35,12 @@ _QUEUED_CALLS = (
     "API calls of {framework} that only queue work do not contain its time, but that of queuing it and of waiting for "
     "earlier work: set api={{'synchronize': True}} (`run --api-synchronize`) to have calls wait for their work."
 )
+
+
+def needs_synchronization(hints: Iterable[str]) -> bool:
+    """Return whether hints of a trace state that its operators have no module because they ran later."""
+    explanation = _ASYNCHRONOUS.removeprefix(_NO_EFFECT).format()
+    return any(explanation in hint for hint in hints)
 
 
 def without_effect(events: EventTable, options: Collection[str], *, waited: bool) -> Iterator[str]:

@@ -21,6 +21,8 @@ _SIGNIFICANT_Z = 1.645
 """One-sided, at a significance level of 5 %."""
 _MOST_POINTS = 100
 """Longer series are reduced to the medians of this many segments, because the slope takes all pairs."""
+_STEADY_RATIO = 1.2
+"""Step times are steady up to this multiple of the median of the last half of the unrecorded steps."""
 
 
 def overhead_of(steps: pa.Table) -> Overhead:
@@ -30,15 +32,19 @@ def overhead_of(steps: pa.Table) -> Overhead:
     """
     duration = pc.subtract(steps.column("end_ns"), steps.column("start_ns")).to_numpy()
     phase = steps.column("phase")
-    idle = duration[pc.equal(phase, Phase.IDLE.value).to_numpy()]
-    if len(idle) > 1 and phase[0].as_py() == Phase.IDLE.value:
-        idle = idle[1:]
-    recorded = duration[pc.equal(phase, Phase.RECORD.value).to_numpy()]
+    is_idle, is_recorded = (np.array(pc.equal(phase, each.value)) for each in (Phase.IDLE, Phase.RECORD))
+    if is_idle.sum() > 1:
+        is_idle[:1] = False
+    idle, recorded = duration[is_idle], duration[is_recorded]
+    unclear = _unclear(idle, recorded)
+    number = steps.column("step").to_numpy()
+    steady = _steady_step(number[is_idle], idle) if unclear == "falling" else None
     return Overhead(
         unrecorded_step_ns=_median(idle),
         recorded_step_ns=_median(recorded),
         unrecorded_step_count=len(idle),
-        unclear=_unclear(idle, recorded),
+        unclear=unclear,
+        steady_step=steady if steady is not None and steady > number[is_recorded][0] else None,
     )
 
 
@@ -51,6 +57,18 @@ def _unclear(unrecorded: Ints, recorded: Ints) -> OverheadUnclear | None:
         return "falling" if any(trend.is_significant for trend in trends) else "scatter"
     difference = float(np.median(recorded)) - float(np.median(unrecorded))
     return "falling" if max(trend.fall_ns for trend in trends) > _LARGEST_FALL * difference else None
+
+
+def _steady_step(number: Ints, unrecorded: Ints) -> int | None:
+    """Return the unrecorded step that follows the last slow ones; None if too few follow to record later.
+
+    Slow are steps that are so in the median of `FEWEST_STEPS`: a single slow step, such as a checkpoint, is no warm-up.
+    """
+    windows = np.lib.stride_tricks.sliding_window_view(unrecorded, FEWEST_STEPS)
+    level = float(np.median(unrecorded[len(unrecorded) // 2 :]))
+    slow = np.flatnonzero(np.median(windows, axis=1) > _STEADY_RATIO * level)
+    first = int(slow[-1]) + 1 + FEWEST_STEPS // 2 if len(slow) else 0
+    return int(number[first]) if len(number) - first >= 2 * FEWEST_STEPS else None
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,8 @@ class CycleRecord(Record):
     info: TraceInfo
 
 
-OverheadUnclear: TypeAlias = Literal["few_steps", "falling", "scatter"]
+OverheadUnclear: TypeAlias = Literal["starved", "few_steps", "falling", "scatter"]
+"""`starved` is never in a manifest: the counters of the traces show it."""
 
 
 class Overhead(Record):
@@ -105,6 +106,8 @@ class Overhead(Record):
     unclear: OverheadUnclear | None = "few_steps"
     """Why `ratio` does not show the cost of recording: too few unrecorded steps, step times that still fall as in a
     warm-up, or steps that vary more than the difference. None if it does."""
+    steady_step: Count | None = None
+    """If step times still fall: the step from which they no longer do; None if there is no such step."""
 
     @property
     def ratio(self) -> float | None:
@@ -144,6 +147,8 @@ class Manifest(Record):
     """None while the process runs, or if it was killed."""
     start_up_ns: Int64 | None = None
     """Time from the start of the script to its first step; None if the script marks its steps, or it is not known."""
+    exit_code: Int64 | None = None
+    """Exit code of the script; None if the run was not recorded by `unified-profiler run`, or did not end."""
     step_count: Count = 0
     cycles: tuple[CycleRecord, ...] = ()
     failures: tuple[Failure, ...] = ()

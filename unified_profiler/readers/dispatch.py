@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -24,6 +25,7 @@ from unified_profiler.readers.remote import is_url, read_url
 
 _OPENING_BYTES = 1 << 16
 _PARQUET = b"PAR1"
+_RECORD_ONE = "Record one with `unified-profiler run train.py`."
 _OWN_JSON = re.compile(rb'\s*\{\s*"unified_profiler"\s*:')
 
 
@@ -59,7 +61,7 @@ def read(path: str | os.PathLike[str], *, engine: Engine | None = None) -> Run:
         return read_url(path, engine or DuckDBEngine())
     path = Path(path)
     if not path.exists():
-        msg = f"{path} does not exist. {_accepted()}"
+        msg = f"{path} does not exist. {_accepted()} {_RECORD_ONE}"
         raise TraceFormatError(msg)
     return _read_directory(path) if path.is_dir() else _read_file(path)
 
@@ -70,7 +72,7 @@ def _read_directory(path: Path) -> Run:
     if path.name.startswith("rank-") and is_run(path.absolute().parent):
         return read_finished(path.absolute().parent)
     if runs := runs_in(path):
-        return read_finished(runs[0])
+        return read_finished(default_run(runs))
     backend = recognized_by(path)
     if backend is not None:
         return Run(traces=(read_native(path, backend),))
@@ -78,7 +80,7 @@ def _read_directory(path: Path) -> Run:
     if run is None:
         names = sorted(entry.name for entry in path.iterdir())
         content = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"
-        msg = f"The directory {path} holds no run; it holds {content}. {_accepted()}"
+        msg = f"The directory {path} holds no run; it holds {content}. {_accepted()} {_RECORD_ONE}"
         raise TraceFormatError(msg)
     return run
 
@@ -90,18 +92,26 @@ def _is_own_file(path: Path) -> bool:
 
 
 def runs_in(directory: Path) -> list[Path]:
-    """Return the runs in a directory, the newest first; those of programs that recorded nothing are last."""
+    """Return the runs in a directory, the newest first."""
     runs = [folder for folder in directory.iterdir() if folder.is_dir() and is_run(folder)]
-    return sorted(runs, key=_recency, reverse=True)
+    return sorted(runs, key=_began, reverse=True)
 
 
-def _recency(run: Path) -> tuple[bool, int, str]:
-    """Return whether a run has a trace, and when it began; without a readable manifest it is older than any other."""
-    has_trace = any(run.glob("rank-*/cycle-*.parquet")) or any(run.glob(f"rank-*/{PENDING}"))
+def default_run(runs: Sequence[Path]) -> Path:
+    """Return the run that is read if a directory of runs is given: the first one with a trace, else the first one."""
+    return next(filter(_has_trace, runs), runs[0])
+
+
+def _has_trace(run: Path) -> bool:
+    return any(run.glob("rank-*/cycle-*.parquet")) or any(run.glob(f"rank-*/{PENDING}"))
+
+
+def _began(run: Path) -> tuple[int, str]:
+    """Return when a run began, and its name; without a readable manifest it is older than any other."""
     try:
-        return has_trace, read_record(min(run.glob(f"rank-*/{MANIFEST}")), Manifest).started_ns, run.name
+        return read_record(min(run.glob(f"rank-*/{MANIFEST}")), Manifest).started_ns, run.name
     except (ValueError, OSError):
-        return has_trace, 0, run.name
+        return 0, run.name
 
 
 def _read_file(path: Path) -> Run:

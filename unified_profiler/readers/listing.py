@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from unified_profiler.errors import TraceFormatError, UnifiedProfilerError
 from unified_profiler.model.records import TraceInfo
 from unified_profiler.model.run import Run, read_run
 from unified_profiler.model.statements import statement
-from unified_profiler.readers.dispatch import runs_in
+from unified_profiler.readers.dispatch import default_run, runs_in
 
 _COLUMNS = pa.schema(
     {
@@ -26,10 +27,12 @@ _COLUMNS = pa.schema(
         "steps": pa.string(),
         "event_count": pa.int64(),
         "state": pa.string(),
+        "default": pa.bool_(),
     }
 )
 _HEADINGS = {
     "run": "Run",
+    "default": "Default",
     "started": "Started",
     "state": "State",
     "program": "Program",
@@ -41,7 +44,7 @@ _HEADINGS = {
 
 
 def run_table(directory: str | os.PathLike[str], *, row_limit: int | None = None) -> Result:
-    """List the runs in a directory, the newest first; those that recorded nothing are last.
+    """List the runs in a directory, the newest first. `default` marks the one that `read` takes of the directory.
 
     Args:
         directory: The directory, such as the `output_dir` of a Profiler.
@@ -56,7 +59,8 @@ def run_table(directory: str | os.PathLike[str], *, row_limit: int | None = None
         state = "holds no run" if directory.is_dir() else "is no directory"
         msg = f"{directory} {state}. Expected a directory of runs: record one with `unified-profiler run train.py`."
         raise TraceFormatError(msg)
-    rows = [_described(path) for path in runs[:row_limit]]
+    default = default_run(runs)
+    rows = [{**_described(path), "default": path == default} for path in runs[:row_limit]]
     shown = statement("runs_shown", shown_count=len(rows), all_count=len(runs)).with_text("table")
     remarks = (shown,) if len(rows) < len(runs) else ()
     footer = tuple(each.text for each in remarks)
@@ -76,10 +80,15 @@ def _described(path: Path) -> dict[str, Any]:
         "program": " ".join(manifest.command) if manifest else None,
         "frameworks": ", ".join(sorted({name for info in infos for name in info.frameworks})) or None,
         "rank_count": len(run.ranks),
-        "steps": ", ".join(dict.fromkeys(_steps(info) for info in infos if info.first_step is not None)) or None,
+        "steps": recorded_steps(infos) or None,
         "event_count": sum(info.event_count for info in infos),
         "state": _state(run),
     }
+
+
+def recorded_steps(infos: Iterable[TraceInfo]) -> str:
+    """Return the recorded steps, such as `2-4, 7-9`; empty without steps."""
+    return ", ".join(dict.fromkeys(_steps(info) for info in infos if info.first_step is not None))
 
 
 def _steps(info: TraceInfo) -> str:
@@ -90,6 +99,9 @@ def _state(run: Run) -> str:
     failures = sum(len(manifest.failures) for manifest in run.manifests.values())
     if failures:
         return f"failures: {failures}"
+    codes = [manifest.exit_code for manifest in run.manifests.values() if manifest.exit_code]
+    if codes:
+        return f"failed, exit code: {codes[0]}"
     if not run.traces:
         return "no trace"
     if any(manifest.ended_ns is None for manifest in run.manifests.values()):

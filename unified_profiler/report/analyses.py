@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+import pyarrow.compute as pc
+
 from unified_profiler.analysis import DeviceTable, Result, api_table, device_table, op_table, step_breakdown
 from unified_profiler.analysis.rank_table import RankTable, rank_table
 from unified_profiler.engine import Source
 from unified_profiler.model.run import Run
 from unified_profiler.report.counters import Counter, counters
 from unified_profiler.report.dominating_step import dominating_step
-from unified_profiler.report.records import DominatingStep
+from unified_profiler.report.records import DominatingStep, StepParts
 from unified_profiler.report.spans import TraceSpans
+from unified_profiler.report.starvation import Starvation, starved_ranks
 from unified_profiler.report.step_times import StepTimes, step_times
 
 
@@ -41,6 +44,13 @@ class Analyses:
         return step_breakdown(self.run)
 
     @cached_property
+    def step_parts(self) -> StepParts:
+        """The parts of all recorded steps."""
+        names = [name for name in StepParts.model_fields if name != "step_count"]
+        sums = {name: pc.sum(self.breakdown.table.column(name)).as_py() or 0 for name in names}
+        return StepParts(step_count=len(self.breakdown), **sums)
+
+    @cached_property
     def device_table(self) -> DeviceTable | None:
         """`device_table` of the run; None without work of a device."""
         table = device_table(self.run)
@@ -65,6 +75,11 @@ class Analyses:
     def counters(self) -> Sequence[Counter]:
         """The counters of all ranks."""
         return counters(self.run)
+
+    @cached_property
+    def starved(self) -> Sequence[Starvation]:
+        """The ranks that did not get the CPU time they wanted."""
+        return tuple(starved_ranks(self.run, self.counters, self.step_parts))
 
     @cached_property
     def spans(self) -> Sequence[TraceSpans]:

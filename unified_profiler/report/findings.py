@@ -11,7 +11,14 @@ from unified_profiler.report.records import SummaryRecord
 SLOW = 1.5
 """A step is reported as slow from this multiple of the median on."""
 
-_UNCLEAR = {"few_steps": "step_few_unrecorded", "falling": "step_still_falling", "scatter": "step_no_overhead"}
+_ROUND_STEPS = 5
+"""Suggested numbers of steps are rounded up to a multiple of this."""
+_UNCLEAR = {
+    "starved": "step_starved",
+    "few_steps": "step_few_unrecorded",
+    "falling": "step_still_falling",
+    "scatter": "step_no_overhead",
+}
 
 
 def findings(summary: SummaryRecord, operators: Result) -> tuple[Statement, ...]:
@@ -40,6 +47,19 @@ def _step(summary: SummaryRecord) -> Iterator[Statement]:
         yield statement("step_overhead", **values, overhead_ratio=steps.overhead_ratio)
     else:
         yield statement(_UNCLEAR[steps.overhead_unclear], **values)
+    if steps.overhead_unclear == "falling":
+        yield from record_later(steps.steady_step)
+
+
+def record_later(steady_step: int | None) -> Iterator[Statement]:
+    """Advise to record later steps of a program that was still warming up, if its steps became steady.
+
+    Args:
+        steady_step: The step from which step times no longer fell.
+    """
+    if steady_step is not None:
+        wait = -(-steady_step // _ROUND_STEPS) * _ROUND_STEPS
+        yield statement("record_later", step=steady_step, wait=wait)
 
 
 def _parts(summary: SummaryRecord) -> Iterator[Statement]:

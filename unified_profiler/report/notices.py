@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from unified_profiler.model.run import Run
 from unified_profiler.model.statements import Statement, Value, statement
-from unified_profiler.report.counters import Counter
 from unified_profiler.report.records import SummaryRecord
-from unified_profiler.report.starvation import MUCH_STOLEN, starved_ranks
+from unified_profiler.report.starvation import MUCH_STOLEN, Starvation
 
 MOST_FAILURES = 20
 """Failures that are listed individually."""
@@ -16,20 +15,27 @@ MOST_FILES = 5
 """Files that are named individually."""
 
 
-def notices(run: Run, summary: SummaryRecord, curves: Sequence[Counter]) -> tuple[Statement, ...]:
+def notices(run: Run, summary: SummaryRecord, starved: Sequence[Starvation]) -> tuple[Statement, ...]:
     """Return the notices: first what makes all times misleading, then the most severe."""
-    statements = [*_starved(run, summary, curves), *_no_data(run, summary), *_killed(summary), *_missing_ranks(summary)]
+    statements = [
+        *starvation(starved),
+        *_no_data(run, summary),
+        *_killed(summary),
+        *_script_failed(run),
+        *_missing_ranks(summary),
+    ]
     statements += [*_failures(run), *_incomplete(run), *_no_steps(run, summary), *_dominating_step(summary)]
     statements += [*_files_read(run), *_hints(run)]
     return tuple(statement.with_text("notice") for statement in statements)
 
 
-def _starved(run: Run, summary: SummaryRecord, curves: Sequence[Counter]) -> Iterator[Statement]:
-    for starved in starved_ranks(run, curves, summary.step_parts):
-        cores: dict[str, Value] = {"got_share": starved.got_cores, "wanted_share": starved.wanted_cores}
-        machine: dict[str, Value] = {"busy_share": starved.busy_share, "stolen_share": starved.stolen_share}
-        code = "starved_by_hypervisor" if (starved.stolen_share or 0.0) >= MUCH_STOLEN else "starved"
-        yield statement(code, "warning", rank=starved.rank, **cores, **machine)
+def starvation(starved: Sequence[Starvation]) -> Iterator[Statement]:
+    """Yield the notices on ranks that did not get the CPU time they wanted."""
+    for each in starved:
+        cores: dict[str, Value] = {"got_share": each.got_cores, "wanted_share": each.wanted_cores}
+        machine: dict[str, Value] = {"busy_share": each.busy_share, "stolen_share": each.stolen_share}
+        code = "starved_by_hypervisor" if (each.stolen_share or 0.0) >= MUCH_STOLEN else "starved"
+        yield statement(code, "warning", rank=each.rank, **cores, **machine)
 
 
 def _dominating_step(summary: SummaryRecord) -> Iterator[Statement]:
@@ -53,6 +59,12 @@ def _killed(summary: SummaryRecord) -> Iterator[Statement]:
             yield statement(
                 "killed", "warning", rank=rank.rank, step_count=rank.step_count, cycle_count=rank.cycle_count
             )
+
+
+def _script_failed(run: Run) -> Iterator[Statement]:
+    for rank, manifest in run.manifests.items():
+        if manifest.exit_code:
+            yield statement("script_failed", "warning", rank=rank, exit_code=manifest.exit_code)
 
 
 def _missing_ranks(summary: SummaryRecord) -> Iterator[Statement]:
@@ -83,7 +95,8 @@ def _incomplete(run: Run) -> Iterator[Statement]:
 
 def _no_steps(run: Run, summary: SummaryRecord) -> Iterator[Statement]:
     if run.traces and not summary.steps.recorded_count:
-        yield statement("no_steps", "info")
+        launched = any(manifest.exit_code is not None for manifest in run.manifests.values())
+        yield statement("no_steps_detected" if launched else "no_steps", "info")  # a hint names the reason
 
 
 def _files_read(run: Run) -> Iterator[Statement]:

@@ -31,6 +31,8 @@ class RankSummary(Record):
     """Median recorded over median unrecorded step time; None if that does not show the cost of recording."""
     overhead_unclear: OverheadUnclear | None = "few_steps"
     """Reason why the cost is unclear."""
+    steady_step: int | None = None
+    """If step times were still falling: the step from which they no longer did."""
     start_up_ns: int | None = None
     """Time from the start of the script to its first step, if it is known."""
     failure_count: int = 0
@@ -49,6 +51,8 @@ class StepsSummary(Record):
     """Recorded over unrecorded step time; None if that does not show the cost of recording."""
     overhead_unclear: OverheadUnclear | None = "few_steps"
     """Most frequent reason among the ranks why the cost is unclear."""
+    steady_step: int | None = None
+    """If step times were still falling: the step from which they no longer did on any rank."""
     fastest_ns: int | None = None
     """Of the recorded steps."""
     slowest_ns: int | None = None

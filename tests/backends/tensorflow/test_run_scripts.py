@@ -81,7 +81,7 @@ def test_a_keras_training(launch: Launch) -> None:
     assert "MatMul" in ran.stdout
     assert ran.signal == ("keras", 1, 8, ())
     assert ran.steps_with("MatMul") == {2, 3, 4}
-    assert "8 steps, each ended by keras" in ran.stderr
+    assert "of 8 were recorded; each step was ended by keras" in ran.stderr
 
 
 def test_a_validation_between_epochs_is_a_span_and_no_part_of_a_step(launch: Launch) -> None:

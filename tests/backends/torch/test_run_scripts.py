@@ -97,7 +97,7 @@ def test_a_training_loop_with_arguments_and_settings_of_its_own(launch: Launch) 
     assert (ran.signal, ran.manifest.step_count) == (("optimizer", 1), 8)
     assert ran.recorded_steps == [2, 3, 4]
     assert ran.calls("aten::addmm") == 3 * 2
-    assert "8 steps, each ended by optimizer" in ran.stderr
+    assert "of 8 were recorded; each step was ended by optimizer" in ran.stderr
     assert str(ran.run.path) in ran.stderr
 
 
@@ -185,7 +185,7 @@ def test_a_loop_without_an_optimizer(launch: Launch) -> None:
     )
     ran = launch(text)
     assert ran.signal == ("backward", 1)
-    assert "12 steps, each ended by backward" in ran.stderr
+    assert "of 12 were recorded; each step was ended by backward" in ran.stderr
     assert ran.calls("aten::addmm") == 3 * 2
 
 
@@ -205,7 +205,7 @@ def test_inference_over_a_loader_with_forked_workers(launch: Launch) -> None:
     ran = launch(text)
     assert ran.stdout.startswith("24\n\n")
     assert ran.signal == ("dataloader", 1)
-    assert "12 steps, each ended by dataloader" in ran.stderr
+    assert "of 12 were recorded; each step was ended by dataloader" in ran.stderr
     assert ran.calls("aten::addmm") == 3 * 2
 
 

@@ -8,9 +8,11 @@ import pytest
 
 from unified_profiler.analysis import op_table
 from unified_profiler.errors import ConfigurationError, UsageError
+from unified_profiler.model.option_effects import without_effect
 from unified_profiler.model.run import Run
 from unified_profiler.model.schema import TEXT
 from unified_profiler.model.trace import Trace
+from unified_profiler.testing.builders import TraceBuilder
 
 MakeTrace = Callable[..., Trace]
 
@@ -29,6 +31,31 @@ def linear(make_trace: MakeTrace) -> Trace:
         {"name": "linear", "at": (200, 250), "op": "Gemm", "input_shapes": "[[8,2]]"},
         {"name": "addmm", "at": (210, 250), "op": "Gemm", "flops": 128, "input_shapes": "[[8,2]]"},
     )
+
+
+@pytest.mark.parametrize(
+    ("by", "code"), [("shapes", "no_shapes"), ("module", "no_modules"), ("stack", "no_stacks"), ("op", None)]
+)
+def test_a_column_that_only_an_option_records_is_named_if_it_is_empty(
+    make_trace: MakeTrace, by: str, code: str | None
+) -> None:
+    empty = make_trace({"name": "node", "at": (0, 100)})
+    filled = make_trace({"name": "node", "at": (0, 100), "input_shapes": "[[1]]", "module": "m", "stack": "s"})
+    assert [each.code for each in op_table(empty, by=by).remarks] == [*filter(None, [code]), "self_cpu_total"]
+    assert [each.code for each in op_table(filled, by=by).remarks] == ["self_cpu_total"]
+
+
+def test_modules_of_operators_that_ran_later_need_calls_that_wait(make_trace: MakeTrace) -> None:
+    trace = make_trace({"name": "Cell", "kind": "module", "at": (0, 9)}, {"name": "MatMul", "at": (10, 100)})
+    hints = tuple(without_effect(trace.events, ["with_modules"], waited=False))
+    late = Trace(trace.events, trace.info.model_copy(update={"hints": hints}))
+    assert "--api-synchronize" in op_table(late, by="module").footer[0]
+    assert "--api-synchronize" not in op_table(trace, by="module").footer[0]
+
+
+def test_a_table_without_rows_says_why() -> None:
+    steps = TraceBuilder(first_step=0, last_step=0).step(0, 0, 10).build()
+    assert [each.code for each in op_table(steps).remarks] == ["no_operator"]
 
 
 def test_compiling_has_no_row_and_is_in_nobodys_self_time(make_trace: MakeTrace) -> None:

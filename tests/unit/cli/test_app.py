@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -79,3 +80,55 @@ def test_help_loads_neither_arrow_nor_duckdb_nor_a_framework(tmp_path: Path) -> 
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("table", "--group-by", "op"), "There is no option '--group-by'. Did you mean '--by'?"),
+        (("table", "--top", "5"), "There is no option '--top'. Did you mean '--row-limit'?"),
+        (("table", "--sort", "name"), "There is no option '--sort'. Did you mean '--sort-by'?"),
+        (("run", "--activ", "3", "train.py"), "There is no option '--activ'. Did you mean '--active'?"),
+        (("run", "--top", "3", "train.py"), "There is no option '--top'. Did you mean '--row-limit'?"),
+        (("doctor", "--top", "3"), "There is no option '--top'."),
+    ],
+)
+def test_an_unknown_option_comes_with_the_one_that_was_meant(
+    invoke: Invoke, arguments: tuple[str, ...], message: str
+) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == f"Error: {message}"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--active", "three"), ("--opening-limit", "soon"), ("--active", "0"), ("--level", "3")]
+)
+def test_a_wrong_value_is_told_in_plain_words(invoke: Invoke, option: str, value: str) -> None:
+    result = invoke("run", option, value, "train.py")
+    assert result.exit_code == 2
+    assert f"'{option}'" in result.stderr
+    assert "Input should" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        ("table --by ", "module"),
+        ("table --sort-by self_", "self_cpu_ns"),
+        ("run --sort-by cpu_time", "cpu_time_total"),
+        ("table --format ", "csv"),
+        ("diff --by ori", "origin"),
+    ],
+)
+def test_a_shell_completes_values(words: str, value: str) -> None:
+    line = f"unified-profiler {words}"
+    variables = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+    environ = {**os.environ, **variables, "_UNIFIED_PROFILER_COMPLETE": "complete_bash"}
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; sys.argv[0] = 'unified-profiler'; from unified_profiler.cli.app import main; main()",
+    ]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert value in done.stdout.split()

@@ -71,3 +71,17 @@ def test_a_prediction_has_no_path(invoke: Invoke, recorded: Path, other: list[st
 
 def test_rows_beyond_the_limit_are_counted(invoke: Invoke, recorded: Path) -> None:
     assert "Shown: 1 of 3 rows." in invoke("critical-path", recorded, "--row-limit", "1").stdout
+
+
+@pytest.mark.parametrize("arguments", [(), ("--path",)])
+def test_a_gap_has_no_name_of_its_own(invoke: Invoke, recorded: Path, arguments: tuple[str, ...]) -> None:
+    rows = json.loads(invoke("critical-path", recorded, *arguments, "--json").stdout)
+    assert any((row["kind"], row["name"]) == ("gap", "gap") for row in rows)
+    lines = invoke("critical-path", recorded, *arguments).stdout.splitlines()
+    assert any("gap" in line for line in lines)
+    assert not any(line.split().count("gap") > 1 for line in lines)
+
+
+def test_kinds_are_words_in_chinese(invoke: Invoke, recorded: Path) -> None:
+    printed = invoke("critical-path", recorded, "--language", "zh").stdout
+    assert "\u6309\u7c7b\u578b\uff1a\u7b97\u5b50 90.0%\uff0c\u95f4\u9694 10.0%\u3002" in printed

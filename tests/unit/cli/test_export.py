@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from unified_profiler.cli import export
 from unified_profiler.readers import read
 
 Invoke = Callable[..., Result]
@@ -55,3 +56,12 @@ def test_a_table_has_no_critical_path(invoke: Invoke, run_dir: Path, tmp_path: P
     assert result.exit_code == 2
     assert "needs a timeline" in result.stderr
     assert not (tmp_path / "trace.csv").exists()
+
+
+@pytest.mark.parametrize("spec", [None, object()])
+def test_the_viewer_is_suggested_only_if_it_is_installed(
+    invoke: Invoke, run_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: object
+) -> None:
+    monkeypatch.setattr(export, "find_spec", lambda _: spec)
+    result = invoke("export", run_dir, tmp_path / "trace.json")
+    assert ("unified-profiler view" in result.stdout) == (spec is not None)

@@ -150,3 +150,10 @@ def test_lines_are_broken_between_words_but_not_before_a_unit_or_punctuation(
 )
 def test_a_broken_line_loses_nothing_but_spaces(line: str, width: int) -> None:
     assert "".join("".join(wrapped(line, width)).split()) == "".join(line.split())
+
+
+def test_of_two_sides_both_have_a_measure_or_none() -> None:
+    calls = (Column(f"{side}_calls", "Calls", ["1" * 9], is_text=False) for side in ("baseline", "candidate"))
+    columns = [text("name", "x" * 24), *calls]
+    assert names(fit(columns, 24 + GAP + 9 + GAP + 8).shown) == ["name"]
+    assert names(fit(columns, 24 + GAP + 9 + GAP + 9).left_out) == []

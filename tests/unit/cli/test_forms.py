@@ -152,6 +152,28 @@ def test_contradicting_forms_are_refused(invoke: Invoke, directory: Path) -> Non
     assert "`--json` and `--format csv` cannot be combined" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["report", "summary", "table", "steps", "ranks", "devices", "critical-path"])
+def test_a_run_in_profile_is_found_by_its_name(invoke: Invoke, directory: Path, command: str) -> None:
+    result = invoke(command, "run", "--json")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+
+
+def test_a_file_or_directory_here_goes_before_a_run_in_profile(invoke: Invoke, directory: Path) -> None:
+    Path("run").mkdir()
+    assert "The directory run holds no run" in invoke("summary", "run").stderr
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "empty"])
+def test_where_there_is_no_run_the_command_that_records_one_is_named(
+    invoke: Invoke, tmp_path: Path, folder: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    result = invoke("report", tmp_path / folder)
+    assert result.exit_code == 2
+    assert result.stderr.endswith("Record one with `unified-profiler run train.py`.\n")
+
+
 def test_a_query_needs_no_run(invoke: Invoke, directory: Path) -> None:
     sql = "select count(*) as events from events"
     assert json.loads(invoke("query", sql, "--json").stdout) == [{"events": 8}]
@@ -196,15 +218,14 @@ def test_gate_takes_two_runs_as_arguments(invoke: Invoke, directory: Path) -> No
 # --- runs -----------------------------------------------------------------------------------------------------------
 
 
-def _empty_run(path: Path) -> None:
+def _empty_run(path: Path, *, exit_code: int | None = None) -> None:
     from unified_profiler.model.records import Manifest
     from unified_profiler.model.storage import write_text
 
     rank = path / "rank-00000"
     rank.mkdir(parents=True)
-    manifest = Manifest(
-        profiler_version="1", run=path.name, rank=0, host="h", pid=1, python="3", platform="p", started_ns=10**18
-    )
+    fields: dict[str, Any] = {"profiler_version": "1", "host": "h", "pid": 1, "python": "3", "platform": "p"}
+    manifest = Manifest(run=path.name, rank=0, started_ns=10**18, exit_code=exit_code, **fields)
     write_text(rank / "manifest.json", manifest.model_dump_json())
 
 
@@ -213,10 +234,18 @@ def test_a_newer_run_without_a_trace_does_not_hide_one_with_a_trace(invoke: Invo
     assert "of 2 runs, the newest with a trace" in invoke("steps").stderr
     assert f"reading {Path('profile', 'run')}:" in invoke("steps").stderr
     records = json.loads(invoke("runs", "--json").stdout)
-    assert [(record["run"], record["state"], record["event_count"]) for record in records] == [
-        ("run", "complete", 8),
-        ("later", "no trace", 0),
+    assert [tuple(record[key] for key in ("run", "state", "event_count", "default")) for record in records] == [
+        ("later", "no trace", 0, False),
+        ("run", "complete", 8, True),
     ]
+    marked = [line.split()[:2] for line in invoke("runs").stdout.splitlines() if "*" in line.split()]
+    assert marked[0] == ["run", "*"]
+
+
+def test_a_run_whose_script_failed_is_listed_as_such(invoke: Invoke, directory: Path) -> None:
+    _empty_run(Path("profile/later"), exit_code=2)
+    assert json.loads(invoke("runs", "--json").stdout)[0]["state"] == "failed, exit code: 2"
+    assert "\u5931\u8d25\uff0c\u9000\u51fa\u7801: 2" in invoke("runs", "--language", "zh").stdout
 
 
 def test_a_damaged_run_is_listed_as_such(invoke: Invoke, directory: Path) -> None:
@@ -251,6 +280,8 @@ def test_the_state_of_a_run_is_shown_in_a_narrow_terminal(
 ) -> None:
     Path("profile/run").rename("profile/20261119-212144-6185")
     monkeypatch.setenv("COLUMNS", "80")
+    _empty_run(Path("profile/20261119-212145-6186"), exit_code=130)
     printed = invoke("runs").stdout
     assert "complete" in printed
+    assert "failed, exit code: 130" in printed
     assert "\u2026" not in printed

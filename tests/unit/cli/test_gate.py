@@ -79,7 +79,7 @@ def test_2_is_too_few_steps(invoke: Invoke, before: Path, tmp_path: Path) -> Non
         (("--max-regression", "-5%"), "`--max-regression` must be"),
         (("--candidate", "missing"), "missing"),
         (("--rank", "3"), "before.parquet has no trace of rank 3"),
-        (("--bogus",), "No such option"),
+        (("--bogus",), "There is no option"),
         (("--format", "pdf"), "pdf"),
         (("--rank", "one"), "--rank"),
         (("--metric",), "requires an argument"),

@@ -141,3 +141,25 @@ def test_hostile_names_do_nothing_in_the_terminal(
     printed = result.stdout.replace("\n", "")
     assert all(character.isprintable() for character in printed)
     assert max(map(len, result.stdout.splitlines()[:-1])) <= 80
+
+
+def test_without_a_browser_the_location_of_the_page_is_printed(
+    invoke: Invoke, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webbrowser, "open", lambda _: False)
+    result = invoke("report", run_dir, "--open")
+    assert f"No browser could be opened. Open {run_dir / 'report.html'} in one." in result.stderr
+
+
+def test_the_next_command_opens_the_page_that_was_written(
+    invoke: Invoke, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(run_dir)
+    assert invoke("report", ".", "-o", "x.html").stderr.endswith("unified-profiler report . -o x.html --open\n")
+
+
+def test_a_page_below_the_working_directory_is_printed_relative_to_it(
+    invoke: Invoke, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(run_dir.parent)
+    assert invoke("report", run_dir).stdout == f"{Path(run_dir.name, 'report.html')}\n"

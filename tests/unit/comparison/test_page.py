@@ -158,7 +158,7 @@ def test_the_first_sentences_say_how_much_and_why(frameworks: Diff) -> None:
     html = readable(page(frameworks))
     (verdict,) = re.findall(r'id="verdict"[^>]*>([^<]*)<', html)
     assert verdict == "While recording, a step takes 1.000 ms of wall time in B and 1.000 ms in A: 1.00×."  # noqa: RUF001
-    assert f"summed over all threads: {frameworks.total.ratio:.2f}×." in html  # noqa: RUF001
+    assert f"summed over all threads: {frameworks.total.ratio:.2f}×, so B takes longer." in html  # noqa: RUF001
     contributions = html[html.index('id="contributions"') : html.index('id="baseline"')]
     names = re.findall(r"<em>([^<]*)</em>", contributions)
     assert names == ["Conv forward", "Add forward"]

@@ -26,7 +26,7 @@ def test_every_row_is_printed_with_times_calls_ratio_and_share(found: up.Diff) -
     text = str(found)
     row = next(line for line in text.splitlines() if "Conv forward" in line)
     assert re.search(r"\*\s+0\.300 us\s+1\.215 us\s+0\.915 us\s+4\.05\u00d7\s+1\s+6\s+\u2260\s", row)
-    assert "Baseline:" in text
+    assert text.startswith("A, the baseline: ")
     assert "(no name)" in text
     assert "computed from the input shapes" in text
 
@@ -72,7 +72,7 @@ def test_a_side_of_one_step_and_one_thread_has_no_plural(steps_of: StepsOf) -> N
 
 
 def test_it_speaks_chinese(found: up.Diff) -> None:
-    assert headlines(found, language="zh")[0].startswith("基线")
+    assert headlines(found, language="zh")[0].startswith("A\uff08基线\uff09")
     assert "前向" in as_text(found, language="zh")
 
 

@@ -50,7 +50,7 @@ def pair(steps_of: StepsOf) -> up.Diff:
 def test_wall_time_without_recording_comes_first_then_with_it_then_operators(pair: up.Diff, language: str) -> None:
     found = verdicts(pair, language=language)
     assert ratios(found) == [2.3, 1.1, 1.4]
-    assert as_text(pair, language=language).splitlines()[:3] == found
+    assert as_text(pair, language=language).splitlines()[2:5] == found
     for text in (markdown(pair, language=language), page(pair, language=language)):
         first, second, third = (text.index(sentence[:12]) for sentence in found)
         assert first < second < third
@@ -62,6 +62,25 @@ def test_each_time_is_called_what_it_is(pair: up.Diff) -> None:
     assert "medians of 7 and 6 unrecorded steps" in without
     assert recorded.startswith("While recording, a step takes 55.000 ms of wall time in B")
     assert "summed over all threads" in operators
+
+
+@pytest.mark.parametrize(
+    ("factor", "english", "chinese"),
+    [
+        (1 / 48, "0.021X, so B is 48 times as fast.", "0.021X,即 B 的速度是 A 的 48 倍"),
+        (0.5, "0.50X, so B is 2.0 times as fast.", "0.50X,即 B 的速度是 A 的 2.0 倍"),
+        (3, "3.00X, so B takes longer.", "3.00X,即 B 更慢"),
+        (1.1, "1.10X.", "1.10X"),
+    ],
+)
+def test_a_clear_ratio_is_put_into_words(steps_of: StepsOf, factor: float, english: str, chinese: str) -> None:
+    found = up.diff(steps_of([("a", 48_000)]), steps_of([("a", round(48_000 * factor))]))
+    in_english, in_chinese = (
+        verdicts(found, language=language)[-1].replace("\u00d7", "X").replace("\uff0c", ",")
+        for language in ("en", "zh")
+    )
+    assert english in in_english
+    assert f"{chinese}\u3002" in in_chinese
 
 
 def test_few_unrecorded_steps_are_not_relied_on_and_do_not_lead(steps_of: StepsOf) -> None:

