@@ -292,7 +292,7 @@ def test_much_slower_recorded_steps_confirm_though_most_operators_are_slower_too
     phases = ["idle"] * 60 + ["record"] * 60
     before = run_of(steps(60, ms=1.2) * 2, phase=phases, traces=[recorded(OPS)])
     slower = {name: time * 2.8 for name, time in OPS.items()}
-    after = run_of(steps(60, ms=8) + steps(60, ms=3.4), phase=phases, traces=[recorded(slower, seed=1)])
+    after = run_of(steps(60, ms=5) + steps(60, ms=3.4), phase=phases, traces=[recorded(slower, seed=1)])
     assert only(gate(before, after)) == (Verdict.REGRESSION, "regression_of_most")
 
 
