@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 
 @dataclass(frozen=True)
 class Job:
@@ -83,6 +81,8 @@ def _job_id(environ: Mapping[str, str]) -> str:
 
 def _launcher_id() -> str:
     """Return an id of the launcher process, which all ranks of one machine share and no later job has."""
+    import psutil  # only jobs need it
+
     parent = psutil.Process(os.getppid())
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(parent.create_time()))}-{parent.pid}"
 

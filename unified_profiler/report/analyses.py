@@ -79,7 +79,7 @@ class Analyses:
     @cached_property
     def starved(self) -> Sequence[Starvation]:
         """The ranks that did not get the CPU time they wanted."""
-        return tuple(starved_ranks(self.run, self.counters, self.step_parts))
+        return tuple(starved_ranks(self.run, self.counters, lambda: self.step_parts))
 
     @cached_property
     def spans(self) -> Sequence[TraceSpans]:

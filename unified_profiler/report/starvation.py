@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -47,13 +47,13 @@ class Starvation:
     stolen_share: float | None
 
 
-def starved_ranks(run: Run, curves: Sequence[Counter], parts: StepParts) -> Iterator[Starvation]:
+def starved_ranks(run: Run, curves: Sequence[Counter], parts: Callable[[], StepParts]) -> Iterator[Starvation]:
     """Yield the ranks that were clearly starved while they were recorded."""
     hardware = (curve for curve in curves if curve.hardware)
     for rank, own in groupby(hardware, key=lambda curve: curve.rank):
         usage = _Usage.of(run.select(rank=rank), list(own))
         if usage is not None and usage.observed_ns >= _SHORTEST_NS:
-            wanted = usage.wanted_cores(parts)
+            wanted = usage.wanted_cores(parts())
             if wanted is not None and usage.is_starved(wanted):
                 yield Starvation(rank, usage.cpu, wanted, usage.system, usage.steal)
 
