@@ -19,6 +19,7 @@ from unified_profiler.cli.language import LANGUAGE_HELP, Language, Words, langua
 from unified_profiler.cli.output import column_of, near
 from unified_profiler.cli.usage import UsageError, options_of, unknown_option
 from unified_profiler.errors import UnifiedProfilerError
+from unified_profiler.launch.garbage import no_collections, older_objects_spared
 
 if TYPE_CHECKING:
     from unified_profiler.analysis import Result
@@ -158,7 +159,8 @@ def run(
       unified-profiler run -m package.train -- --epochs 1
       torchrun --nproc-per-node 2 -m unified_profiler run train.py
     """
-    from unified_profiler.launch.launcher import OPENING_SECONDS, LaunchOptions, launch
+    with no_collections():
+        from unified_profiler.launch.launcher import OPENING_SECONDS, LaunchOptions, launch
 
     program = _program(ctx, command or [], module)
     words = Words("run", language_of(language))
@@ -194,7 +196,8 @@ def run(
     if outcome.exit_code and not (outcome.failures or outcome.error or _has_operators(outcome)):
         raise typer.Exit(outcome.exit_code)  # the traceback of the script is all there is to see
     lines = _lines(outcome, words, started_in, verbose=verbose)
-    _report(outcome, lines, words, row_limit=row_limit if table else None, sort_by=sort_by)
+    with older_objects_spared():
+        _report(outcome, lines, words, row_limit=row_limit if table else None, sort_by=sort_by)
     if open_it and outcome.run is not None and outcome.run.path is not None and _is_first_rank(outcome.run):
         _open_report(outcome.run.path, words, language)
     raise typer.Exit(1 if outcome.error is not None and not outcome.exit_code else outcome.exit_code)

@@ -21,6 +21,7 @@ from unified_profiler.errors import ConfigurationError
 from unified_profiler.keywords import did_you_mean
 from unified_profiler.launch.anchor import Recount
 from unified_profiler.launch.children import Children
+from unified_profiler.launch.garbage import older_objects_spared
 from unified_profiler.launch.interruption import TERMINATED, Interruption
 from unified_profiler.launch.launched_profiler import LaunchedProfiler
 from unified_profiler.launch.opening import LEAN, OpeningWindow, record_always
@@ -163,7 +164,7 @@ class _Launch:
             self._finder.watch(_step_hooks(backend), imports)
             imports.when_imported(backend.module, self._framework_imported)
         self._profiler.program_starts(time.time_ns())
-        with self._children.watched(imports):
+        with self._children.watched(imports), older_objects_spared():
             code = program.run()
         if os.getpid() != self._process:
             _leave_child(code)
