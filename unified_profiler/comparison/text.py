@@ -67,15 +67,17 @@ def verdicts(diff: DiffRecord, *, language: str = "en") -> list[str]:
     relied_on = min(counts) >= FEWEST_STEPS
     times_ns = (diff.baseline.unrecorded_step_ns, diff.candidate.unrecorded_step_ns)
     words = dict(zip(("baseline_count", "candidate_count"), counts, strict=True))
-    unrecorded = _verdict("unrecorded" if relied_on else "unrecorded_few", times_ns, language, **words)
+    code = "unrecorded" if relied_on else "unrecorded_few"
+    unrecorded = _verdict(code, times_ns, language, clear=relied_on, **words)
     recorded = [_compared(diff, language)]
     if diff.time != "wall":
-        recorded.insert(0, _verdict("recorded", (diff.baseline.step_ns, diff.candidate.step_ns), language))
+        times_ns = (diff.baseline.step_ns, diff.candidate.step_ns)
+        recorded.insert(0, _verdict("recorded", times_ns, language, clear=diff.total.differs))
     return [*filter(None, [unrecorded, *recorded] if relied_on else [*recorded, unrecorded])]
 
 
 def _compared(diff: DiffRecord, language: str) -> str:
-    words: dict[str, Value] = {"ratio": _factor(diff.total.ratio, language)}
+    words: dict[str, Value] = {"ratio": _factor(diff.total.ratio, language, clear=diff.total.differs)}
     for name in SIDES:
         measured: Measured | None = getattr(diff.total, name)
         words[f"{name}_ns"] = None if measured is None else measured.time_ns
@@ -85,18 +87,20 @@ def _compared(diff: DiffRecord, language: str) -> str:
     return sentence + texts(language)["ui.sentence_separator"] + texts(language)["diff.verdict.alike"]
 
 
-def _verdict(code: str, times_ns: tuple[float | None, float | None], language: str, **words: Value) -> str:
+def _verdict(
+    code: str, times_ns: tuple[float | None, float | None], language: str, *, clear: bool, **words: Value
+) -> str:
     before, after = times_ns
     if not before or not after:
         return ""
-    words |= {"baseline_ns": before, "candidate_ns": after, "ratio": _factor(after / before, language)}
+    words |= {"baseline_ns": before, "candidate_ns": after, "ratio": _factor(after / before, language, clear=clear)}
     return render_text(f"diff.verdict.{code}", words, language=language)
 
 
-def _factor(ratio: float | None, language: str) -> str:
-    """Return the ratio of B to A, and in words which of them is faster, if that is clear."""
+def _factor(ratio: float | None, language: str, *, clear: bool) -> str:
+    """Return the ratio of B to A; if it is large and clear of noise, also in words which of them is faster."""
     shown = shown_ratio(ratio)
-    if not ratio or 1 / _CLEARLY <= ratio <= _CLEARLY:
+    if not clear or not ratio or 1 / _CLEARLY <= ratio <= _CLEARLY:
         return shown
     if ratio > 1:
         return render_text("diff.factor.slower", {"ratio": shown}, language=language)

@@ -83,12 +83,21 @@ def test_a_clear_ratio_is_put_into_words(steps_of: StepsOf, factor: float, engli
     assert f"{chinese}\u3002" in in_chinese
 
 
+def test_a_ratio_within_the_threshold_is_not_put_into_words(steps_of: StepsOf) -> None:
+    traces = [timed(steps_of([("a", time)]), unrecorded=[10] * 6, recorded=time // 100) for time in (3000, 1000)]
+    _, recorded, operators = verdicts(up.diff(*traces, threshold=0.9))
+    assert ratios([recorded, operators]) == [0.33, 0.33]
+    assert "times as fast" not in recorded + operators
+    assert "within the noise" in operators
+
+
 def test_few_unrecorded_steps_are_not_relied_on_and_do_not_lead(steps_of: StepsOf) -> None:
     trace = steps_of([("a", 1000)])
     pair = [timed(trace, unrecorded=unrecorded, recorded=50) for unrecorded in ([10], [20] * 9)]
     first, _, last = verdicts(up.diff(*pair))
     assert first.startswith("While recording")
     assert "too few to rely on" in last
+    assert "so B" not in last
 
 
 def test_regions_are_wall_time_already(pair: up.Diff, steps_of: StepsOf) -> None:

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -156,6 +155,20 @@ def _lines_of(outcome: Outcome, monkeypatch: pytest.MonkeyPatch, capfd: pytest.C
     return capfd.readouterr().err
 
 
+def manifest(overhead: Overhead) -> Manifest:
+    return Manifest(
+        profiler_version="1",
+        run="run",
+        rank=0,
+        host="h",
+        pid=1,
+        python="3",
+        platform="p",
+        started_ns=0,
+        overhead=overhead,
+    )
+
+
 def test_a_lack_of_cpu_time_is_noted_below_the_table(
     script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,15 +176,7 @@ def test_a_lack_of_cpu_time_is_noted_below_the_table(
     builder = TraceBuilder(start_ns=0, end_ns=end, first_step=0, last_step=0).step(0, 0, end).op("aten::mm", 0, end)
     for name, value in (("process CPU %", 4.0), ("process CPU wait %", 96.0)):
         builder.op(name, 0, 0, value=value, kind="counter", layer="hardware", framework=None)
-    fields: dict[str, Any] = {
-        "profiler_version": "1",
-        "run": "run",
-        "host": "h",
-        "pid": 1,
-        "python": "3",
-        "platform": "p",
-    }
-    run = Run(traces=(builder.build(),), manifests={0: Manifest(rank=0, started_ns=0, **fields)})
+    run = Run(traces=(builder.build(),), manifests={0: manifest(Overhead())})
     shown = _lines_of(Outcome(exit_code=0, run=run), monkeypatch, capfd)
     assert "unified-profiler: Rank 0 was starved of CPU time: while recording, it got 4.0% of a core" in shown
 
@@ -180,16 +185,7 @@ def test_steps_that_were_still_becoming_faster_are_noted_with_the_wait_that_help
     script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     overhead = Overhead(unclear="falling", steady_step=18)
-    fields: dict[str, Any] = {
-        "profiler_version": "1",
-        "run": "run",
-        "host": "h",
-        "pid": 1,
-        "python": "3",
-        "platform": "p",
-    }
-    manifest = Manifest(rank=0, started_ns=0, overhead=overhead, **fields)
-    run = Run(traces=(TraceBuilder().op("aten::mm", 0, 10).build(),), manifests={0: manifest})
+    run = Run(traces=(TraceBuilder().op("aten::mm", 0, 10).build(),), manifests={0: manifest(overhead)})
     shown = _lines_of(Outcome(exit_code=0, run=run), monkeypatch, capfd)
     assert "Record later ones: run --wait 20, or schedule(wait=20)." in shown
 

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -64,15 +63,9 @@ def recorded(*, steps: int = 8, unrecorded_us: int = 10) -> Run:
     phases = phase_codes([Phase.RECORD, *[Phase.IDLE] * steps])
     ends = np.cumsum(times)
     table = step_table(rank=0, first=0, start_ns=ends - times, end_ns=ends, phase=phases)
-    fields: dict[str, Any] = {
-        "profiler_version": "1",
-        "run": "run",
-        "host": "h",
-        "pid": 1,
-        "python": "3",
-        "platform": "p",
-    }
-    manifest = Manifest(rank=0, started_ns=0, ended_ns=1, **fields)
+    manifest = Manifest(
+        profiler_version="1", run="r", rank=0, host="h", pid=1, python="3", platform="p", started_ns=0, ended_ns=1
+    )
     return Run(traces=(starved,), manifests={0: completed(manifest, (), table)}, steps=table)
 
 
